@@ -1,0 +1,26 @@
+// Checked arithmetic for every length, product and sum that comes from a file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace tftf {
+
+inline std::optional<uint64_t> checked_add(uint64_t a, uint64_t b) {
+  uint64_t r = 0;
+  if (__builtin_add_overflow(a, b, &r)) return std::nullopt;
+  return r;
+}
+inline std::optional<uint64_t> checked_mul(uint64_t a, uint64_t b) {
+  uint64_t r = 0;
+  if (__builtin_mul_overflow(a, b, &r)) return std::nullopt;
+  return r;
+}
+// Quotient rounded up; b > 0.
+constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+// a rounded up to a multiple of b, or nothing on overflow; b > 0.
+inline std::optional<uint64_t> checked_round_up(uint64_t a, uint64_t b) {
+  return checked_mul(ceil_div(a, b), b);
+}
+
+}  // namespace tftf
