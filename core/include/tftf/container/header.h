@@ -1,0 +1,110 @@
+// The safetensors container: header as data, the reading of one header, the canonical text of one (spec
+// safetensors).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tftf/base/bytes.h"
+#include "tftf/base/dtype.h"
+#include "tftf/base/result.h"
+#include "tftf/diagnostic/diagnostic.h"
+
+namespace tftf {
+
+// Length of the header's text that readers accept (spec safetensors 1); hosts may allow more (--max-header).
+inline constexpr uint64_t kDefaultMaxHeader = 100'000'000;
+
+struct TensorInfo {
+  std::string name;
+  DType dtype{};
+  Shape shape;
+  uint64_t begin = 0;  // byte range in the data section
+  uint64_t end = 0;
+  uint64_t bytes() const { return end - begin; }
+};
+
+using Metadata =
+    std::vector<std::pair<std::string, std::string>>;  // file order, unique keys (last value of equal keys)
+
+struct Header {
+  uint64_t header_length = 0;       // N: bytes of the header text, padding included
+  std::vector<TensorInfo> tensors;  // header order; names unique when the file is sound
+  bool has_metadata = false;        // `__metadata__` is an object
+  Metadata metadata;
+  uint64_t data_offset() const { return 8 + header_length; }  // file offset of the data section
+};
+
+// Everything one read of a header found. `readable`: the text parsed to an object (step 4 of spec lint-rules
+// 3). `sound`: no error among the findings. `header` holds the usable entries when readable; it is complete
+// when sound.
+struct HeaderScan {
+  bool readable = false;
+  bool sound = false;
+  uint64_t file_size = 0;
+  Header header;
+  Diagnostics findings;  // ST rules but the folder-wide ST090 and the data pass; unordered; `file` as given
+};
+
+// Which bytes of the file are wanted next.
+struct ByteRange {
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+
+// Reads one header: a pump that asks for byte ranges (first a small head, then the header text, then small
+// pieces that polyglot and trailing-byte checks need) and never for the data. Never allocates from a length
+// before comparing it with the file size and `max_header`.
+class HeaderReader {
+ public:
+  // `file` is the name that findings carry; `file_size` as the host reports it.
+  HeaderReader(std::string file, uint64_t file_size, uint64_t max_header = kDefaultMaxHeader);
+  // The next range, always inside the file; nothing when done.
+  std::optional<ByteRange> want() const;
+  // The bytes of want(), exactly that many.
+  void supply(Bytes bytes);
+  // The result; call when want() gives nothing.
+  HeaderScan take();
+
+ private:
+  void read_head(Bytes bytes);
+  void read_text(Bytes bytes);
+  void read_tail(Bytes bytes);
+
+  enum class Stage { kHead, kText, kTail, kDone };
+  Stage stage_ = Stage::kHead;
+  std::string file_;
+  uint64_t file_size_;
+  uint64_t max_header_;
+  std::string head_;
+  HeaderScan scan_;
+};
+
+// A tensor to be written.
+struct OutputEntry {
+  std::string name;
+  DType dtype{};
+  Shape shape;
+};
+
+// How a header is written.
+// kTftf: tensors in the order given, ASCII-escaped JSON (spec tftf 1.5). kReference: tensors in the order
+// given, UTF-8 kept raw (spec colibri 3.5); both compact, `__metadata__` first when not empty, padded with
+// spaces to a multiple of 8.
+enum class HeaderForm { kTftf, kReference };
+
+// The 8-byte length and the header text for tensors laid back to back in the order given. Errors: size
+// overflow, sub-byte misalignment, a duplicate, empty or reserved name (kRefusedCollision / kRefusedShape),
+// header over the limit of readers. `begins`, when given, receives each tensor's begin offset in the data
+// section, and one past the last: the data size.
+Result<std::string> write_header(const std::vector<OutputEntry>& tensors, const Metadata& metadata,
+                                 HeaderForm form, std::vector<uint64_t>* begins = nullptr);
+
+// Order of the reference writer: dtype rank descending, then name by bytes ascending.
+void sort_in_reference_order(std::vector<OutputEntry>& tensors);
+
+}  // namespace tftf

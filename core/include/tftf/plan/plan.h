@@ -1,0 +1,247 @@
+// A plan: what a command will do, as data. Phases of independent steps, copies and literals; a host executes
+// it with any number of threads and gets the same bytes (docs/architecture.md, "The plan").
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tftf/base/bytes.h"
+#include "tftf/base/dtype.h"
+#include "tftf/base/result.h"
+
+namespace tftf {
+
+struct KernelTable;  // simd/kernels.h
+
+// A byte range of a file, or (rows > 1) a strided rectangle: `rows` runs of `row_bytes`, `stride` apart.
+struct Extent {
+  uint32_t file = 0;  // index into Plan::inputs() (reads) or Plan::outputs() (writes)
+  uint32_t rows = 1;
+  uint64_t offset = 0;
+  uint64_t row_bytes = 0;
+  uint64_t stride = 0;
+  uint64_t bytes() const { return row_bytes * rows; }
+};
+
+// What one step reads and writes. The caller's, refilled by Plan::io(): no allocation after the first steps.
+struct StepIo {
+  std::vector<Extent> in;
+  std::vector<Extent> out;
+};
+
+// What a step reports: counts and numbers whose meaning the TileOp defines. Zero-initialised by the host.
+struct Value {
+  std::array<uint64_t, 4> n{};
+  std::array<double, 2> x{};
+};
+
+// The buffers of one step: in/out in the order of StepIo, each exactly as long as its extent (rows back to
+// back).
+struct Slot {
+  std::span<const std::byte* const> in;
+  std::span<std::byte* const> out;
+  std::span<std::byte> scratch;
+  std::span<const std::span<const std::byte>> residents;  // prepared, in the order of Plan::residents_of()
+};
+
+struct Copy {
+  Extent from;
+  Extent to;
+};
+
+// Bytes made while planning: headers, weight_shape, alpha …
+struct Literal {
+  Extent to;
+  std::string bytes;
+};
+
+// Small data that several steps need whole (scales that are no extent, LoRA factors): loaded by the first
+// step that needs it, freed after the last.
+struct Resident {
+  std::vector<Extent> from;
+  uint64_t raw_bytes = 0;    // sum of `from`
+  uint64_t ready_bytes = 0;  // after prepare()
+  uint32_t users = 0;        // steps that need it (filled by the builder)
+  // raw → ready; null: the raw bytes are used as they are (ready_bytes == raw_bytes).
+  void (*prepare)(std::span<const std::byte> raw, std::span<std::byte> ready,
+                  const void* context) noexcept = nullptr;
+  std::shared_ptr<const void> context;
+};
+
+struct Input {
+  std::string path;  // name relative to the model (Checkpoint::shards), or as the host resolves it
+  uint64_t size = 0;
+  std::string header_sha256;  // hexadecimal, of the first 8+N bytes
+};
+
+struct Output {
+  std::string name;  // final name, relative to the output
+  uint64_t size = 0;
+  uint64_t header_bytes = 0;
+};
+
+// A run of steps without dependencies among them; the maxima size the slots.
+struct Phase {
+  uint64_t first = 0;
+  uint64_t count = 0;
+  uint64_t in_bytes = 0;
+  uint64_t out_bytes = 0;
+  uint64_t scratch_bytes = 0;
+  bool writes = true;
+  bool keeps_values = false;  // finish() gets one Value per step; otherwise one merged by merge_values()
+};
+
+// Results of finish() that later steps read (scales, row offsets); read-only while steps run.
+struct Tables {
+  std::vector<std::vector<std::byte>> table;
+};
+
+struct Item;
+
+// What the tiles of one kind of item do. One constant per kind; function pointers, no virtuals.
+struct TileOp {
+  std::string_view id;  // word of the text form: "cast", "dequant fp8-block", …
+  // Fills `io` for tile t of the item: ranges derived from the item's whole-tensor extents.
+  void (*io)(const Item& item, uint64_t tile, const Tables& tables, StepIo& io);
+  // The pure function. Allocates nothing, bounds every index that comes from data.
+  void (*run)(const Item& item, uint64_t tile, const Tables& tables, const KernelTable& kernels,
+              const Slot& slot, Value& value) noexcept;
+  // Bytes of scratch for any tile of the item; null: none.
+  uint64_t (*scratch)(const Item& item) = nullptr;
+  // How Values of steps of this kind are merged (sums of n, maxima of x when null).
+  void (*merge)(Value& into, const Value& from) = nullptr;
+};
+
+// One output tensor (or a part of one) in one phase. Geometry is in units: elements for flat ops, rows for
+// row ops.
+struct Item {
+  const TileOp* op = nullptr;
+  uint64_t first_step = 0;  // filled by the builder
+  uint64_t tiles = 0;       // filled by the builder: ceil(units / units_per_tile), at least 1
+  uint64_t units = 0;
+  uint64_t units_per_tile = 1;
+  std::array<Extent, 3> in{};  // whole ranges; tiles cut them
+  std::array<Extent, 3> out{};
+  uint8_t in_count = 0;
+  uint8_t out_count = 0;
+  DType in_dtype{};
+  DType out_dtype{};
+  std::array<uint32_t, 3> residents{};  // indices into Plan::residents()
+  uint8_t resident_count = 0;
+  std::array<uint64_t, 6> arg{};  // op's own: rows, columns, block sizes …
+  float scale = 1.0f;
+  uint32_t tensor = 0;                  // index of its PlanEntry
+  std::shared_ptr<const void> context;  // op's own, for what does not fit
+};
+
+// One line of the text form.
+struct PlanEntry {
+  enum class Kind { kTensor, kAlso, kCopy, kLiteral, kValue, kMeasure, kDrop, kSide };
+  Kind kind = Kind::kTensor;
+  std::string name;
+  DType dtype{};
+  Shape shape;
+  Extent to;                 // kTensor, kAlso, kCopy, kLiteral: output range
+  std::vector<Extent> from;  // kCopy, kTensor (first: the data), kValue, kMeasure
+  std::vector<Extent> with;  // kTensor: companions
+  std::string word;          // kTensor: op id; kDrop: reason; kSide: "copied" or "rewritten"
+  std::string bytes;         // kLiteral, kValue
+  uint32_t item = 0;         // kTensor, kMeasure: first item (for the tile count)
+  uint32_t items = 0;
+};
+
+// A small file that is written whole, last (config.json, index): copied from the input's folder or made by
+// the core.
+struct SideOutput {
+  std::string name;
+  bool copied = true;     // host copies the input's file of that name, mode and mtime too
+  std::string bytes;      // otherwise: the content
+  bool is_index = false;  // renamed after everything else
+};
+
+// Largest piece of the larger side of a tile, in bytes.
+inline constexpr uint64_t kDefaultTileBytes = 1 << 20;
+
+struct PlanOptions {
+  uint64_t tile_bytes = kDefaultTileBytes;
+};
+
+class Plan {
+ public:
+  std::string_view command() const;  // "dequant-fp8 dtype=bfloat16": operation and its options
+  uint64_t tile_bytes() const;
+  std::span<const Input> inputs() const;
+  std::span<const Output> outputs() const;
+  std::span<const Phase> phases() const;
+  std::span<const Resident> residents() const;
+  std::span<const Copy> copies() const;  // done first in the writing phase; neighbours are already joined
+  std::span<const Literal> literals() const;
+  std::span<const Item> items() const;
+  std::span<const PlanEntry> entries() const;
+  std::span<const SideOutput> sides() const;
+
+  uint64_t step_count() const;
+  // Index of the item that owns a step (binary search).
+  uint32_t item_of(uint64_t step) const;
+  // What a step reads and writes. Refills `io`.
+  void io(uint64_t step, StepIo& io) const;
+  std::span<const uint32_t> residents_of(uint64_t step) const;
+  void prepare(uint32_t resident, std::span<const std::byte> raw, std::span<std::byte> ready) const noexcept;
+  // Pure; allocates nothing; safe from any number of threads.
+  void run(uint64_t step, const KernelTable& kernels, const Slot& slot, Value& value) const noexcept;
+  // Merges a step's value into a phase's total (phases without keeps_values), associative and order-free.
+  void merge_values(uint64_t step, Value& into, const Value& from) const;
+  // After all steps of a phase: may refuse, fix the layout, append the next phase. `values`: one per step
+  // when the phase keeps values, else one per item, merged.
+  Result<void> finish(size_t phase, std::span<const Value> values);
+
+  // Bytes of slots for `threads` workers plus the residents of threads + 1 items: what --max-memory limits.
+  uint64_t memory_bytes(uint32_t threads) const;
+  // The text form (docs/architecture.md, "Text form of a plan"); `steps`: with the steps of each tensor.
+  std::string to_text(bool steps = false) const;
+  // SHA-256 (hexadecimal) of the text form without tile sizes and counts: names the work, whatever the
+  // tiling.
+  std::string hash() const;
+
+ private:
+  friend class PlanBuilder;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// Collects a plan. Not a pump: the transform layer calls it once everything is known.
+class PlanBuilder {
+ public:
+  PlanBuilder(std::string command, PlanOptions options);
+  uint32_t add_input(Input input);
+  // `header`: the 8+N bytes, becomes a literal at offset 0.
+  uint32_t add_output(Output output, std::string header);
+  uint32_t add_resident(Resident resident);
+  // A phase is opened implicitly; begin_phase() starts another (measure phases come first).
+  void begin_phase(bool writes, bool keeps_values);
+  // An output tensor made of one or more items (experts, ranks): first the entry, then its items.
+  uint32_t add_tensor(PlanEntry entry);
+  void add_item(Item item);
+  void add_copy(
+      PlanEntry entry);  // one output range from input ranges, joined with its neighbours where both touch
+  void add_literal(PlanEntry entry);
+  void add_note(PlanEntry entry);  // kAlso, kValue, kDrop, kSide lines
+  void add_side(SideOutput side);
+  // What happens after a phase's steps: merge, refuse, fill tables, append phases. Default: nothing.
+  using Finish = std::function<Result<void>(size_t phase, std::span<const Value> values, Tables& tables)>;
+  void on_finish(Finish finish);
+  // Checks that every byte of every output is written exactly once (kInternal otherwise) and counts the
+  // steps.
+  Result<Plan> build();
+
+ private:
+  std::shared_ptr<Plan::State> state_;
+};
+
+}  // namespace tftf
