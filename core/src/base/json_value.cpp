@@ -36,7 +36,7 @@ class Builder final : public JsonHandler {
     if (!open_.empty()) {
       JsonValue& parent = *open_.back();
       if (parent.kind == JsonKind::kObject) {
-        parent.members.emplace_back(std::move(key_), JsonValue());
+        parent.members.push_back({std::move(key_), JsonValue()});
         parent.key_offsets.push_back(key_at_);
         to = &parent.members.back().second;
       } else {

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -15,7 +14,7 @@ namespace tftf {
 
 class JsonValue {
  public:
-  using Member = std::pair<std::string, JsonValue>;
+  struct Member;
 
   JsonKind kind = JsonKind::kNull;
   bool boolean = false;
@@ -46,6 +45,12 @@ class JsonValue {
   std::optional<double> number(std::string_view key) const;
   // The value as compact text for messages (strings quoted), cut after about 80 characters.
   std::string brief() const;
+};
+
+// Not a std::pair: libstdc++'s cannot be used with the still incomplete JsonValue in every compiler.
+struct JsonValue::Member {
+  std::string first;
+  JsonValue second;
 };
 
 struct JsonDocument {
