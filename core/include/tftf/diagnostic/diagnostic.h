@@ -49,6 +49,8 @@ struct Diagnostic {
   std::optional<std::string> subject;  // tensor, key, shard, module …: exact text (spec lint-rules 2.4)
   std::string pointer;                 // JSON Pointer, empty when there is none
   std::optional<uint64_t> offset;      // byte offset in the file
+  uint64_t line = 0;                   // of text files, from 1; 0 when there is none
+  uint64_t column = 0;                 // code points from 1
   std::vector<std::pair<std::string, DiagnosticValue>> values;  // by template name
 };
 
