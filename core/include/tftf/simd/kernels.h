@@ -1,0 +1,102 @@
+// The numeric kernels, one table per instruction set. The scalar table is the specification: every other
+// table gives the same bytes for the same input (tests/unit/simd), so which one runs is never visible in a
+// result.
+//
+// Data is little-endian and may be unaligned; input and output must not overlap unless stated. Kernels
+// allocate nothing, touch no byte outside the run, and cannot fail. Floating-point state must be the default:
+// round to nearest, denormals kept. Every arithmetic step is rounded on its own, no fused multiply-add. A NaN
+// made or passed on by arithmetic is the canonical one (positive, quiet, payload zero); conversions keep NaN
+// bits as floats.h says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tftf/base/dtype.h"
+#include "tftf/simd/scan.h"
+
+namespace tftf {
+
+// A run of elements [first, first + count) of a row-major matrix with `cols` columns whose element (i, j) has
+// the scale scales[(i / block_rows) * row_stride + (j / block_cols) * col_stride]. The run may begin and end
+// anywhere. Per tensor: both strides 0. Per row: block_rows 1, col_stride 0. Per column: block_cols 1,
+// row_stride 0. A transposed grid: row_stride 1. With a part of the grid at hand, count `first` from a row
+// that starts a block row. cols, block_rows and block_cols are at least 1; scales must cover the run.
+struct ScaledRun {
+  DType from = DType::F8_E4M3;  // F8_E4M3, F8_E5M2, F8_E4M3FNUZ, F8_E5M2FNUZ
+  DType to = DType::BF16;       // BF16, F16, F32
+  bool divide = false;
+  uint64_t cols = 1, first = 0, count = 0;
+  uint64_t block_rows = 1, block_cols = 1;
+  const float* scales = nullptr;
+  uint64_t row_stride = 0, col_stride = 0;
+};
+
+// A rectangle of the matrix product B*A: rows 0..rows of B, columns col_begin..col_end of A. A lies in panels
+// of 16 columns (product.h): element (k, j) at panels[(j / 16) * rank * 16 + k * 16 + j % 16], columns past
+// the last zero. Row i of B starts at b + i * b_stride, of the output at out + i * out_stride (its column 0
+// is col_begin).
+template <class T>
+struct PanelProduct {
+  const T* panels = nullptr;
+  const T* b = nullptr;
+  uint64_t b_stride = 0, rank = 0, rows = 0, col_begin = 0, col_end = 0;
+  T* out = nullptr;
+  uint64_t out_stride = 0;
+};
+
+struct KernelTable {
+  const char* name;
+
+  // BF16 to F32: exact, bits appended.
+  void (*bf16_to_f32)(const std::byte* in, std::byte* out, uint64_t count) noexcept;
+  // F32 to BF16 as bf16_from_f32(). Returns how many finite values became infinite.
+  uint64_t (*f32_to_bf16)(const std::byte* in, std::byte* out, uint64_t count) noexcept;
+  // F16 to F32 as f32_from_f16(): exact; a NaN becomes quiet.
+  void (*f16_to_f32)(const std::byte* in, std::byte* out, uint64_t count) noexcept;
+  // F32 to F16 as f16_from_f32(). Returns how many finite values became infinite.
+  uint64_t (*f32_to_f16)(const std::byte* in, std::byte* out, uint64_t count) noexcept;
+
+  // FP8 with scales (spec tftf 2.4): y = round(f32(w) * s), or / s: one f32 operation, then one rounding to
+  // `to`. NaN (a NaN code or scale, 0 * infinity, 0 / 0, infinity / infinity) gives the canonical NaN of
+  // `to`: 7FC0, 7E00, 7FC00000. Returns how many elements with a finite code became infinite (overflow, an
+  // infinite scale or a division by zero).
+  uint64_t (*dequantize_f8)(const ScaledRun& run, const std::byte* codes, std::byte* out) noexcept;
+
+  // Adds `count` elements, the first of which has index first_index in its tensor, to `into`. Any dtype;
+  // sub-byte ones start at a byte.
+  void (*scan)(DType dtype, const std::byte* data, uint64_t first_index, uint64_t count, Scan& into) noexcept;
+  // Adds elements first..first + count of a block to its Moments; first + count <= kMomentBlock. Any dtype
+  // but C64; sub-byte ones start at a byte.
+  void (*moments)(DType dtype, const std::byte* data, uint64_t first, uint64_t count, Moments& into) noexcept;
+
+  // out[i][j] = sum over k in increasing order of B[i][k] * A[k][j], starting from +0, product and sum each
+  // rounded to T. Rank 0 gives +0. NaN bits are unspecified here (merge_* makes them canonical).
+  void (*product_f32)(const PanelProduct<float>& task) noexcept;
+  void (*product_f64)(const PanelProduct<double>& task) noexcept;
+  // out = round(f32(w) + s * delta): the product rounded to f32, the sum rounded to f32, then one rounding to
+  // `to`. from and to: BF16, F16 or F32. NaN gives the canonical NaN. Returns how many elements with a finite
+  // w are not finite in the output. `out` may be `w` when from and to are equal.
+  uint64_t (*merge_f32)(DType from, DType to, const std::byte* w, float s, const float* delta, std::byte* out,
+                        uint64_t count) noexcept;
+  // The same for F64 weights, all in f64.
+  uint64_t (*merge_f64)(const std::byte* w, double s, const double* delta, std::byte* out,
+                        uint64_t count) noexcept;
+
+  // Sum of x[i]^2 in f64 (each square rounded): 16 partial sums, x[i] in number i % 16, then a tree (i with i
+  // + 8, + 4,
+  // + 2, + 1). NaN bits are unspecified.
+  double (*sum_squares_f32)(const float* x, uint64_t count) noexcept;
+};
+
+const KernelTable& scalar_kernels() noexcept;
+// The tables this machine can run, scalar first, fastest last. Looks at the processor only, never at the
+// environment: hosts map their option or variable to find_kernels().
+std::span<const KernelTable* const> available_kernels() noexcept;
+const KernelTable& best_kernels() noexcept;
+// By name ("scalar", "avx2", "wasm128", …); null when unknown or not available here.
+const KernelTable* find_kernels(std::string_view name) noexcept;
+
+}  // namespace tftf

@@ -1,0 +1,30 @@
+// The tables behind available_kernels(), and the scalar kernels that other tables fall back on.
+#pragma once
+
+#include "tftf/simd/kernels.h"
+
+namespace tftf::simd {
+
+extern const KernelTable kScalar;
+#if defined(__x86_64__)
+extern const KernelTable kAvx2;  // needs AVX2 and F16C
+#endif
+
+namespace scalar {
+void bf16_to_f32(const std::byte* in, std::byte* out, uint64_t count) noexcept;
+uint64_t f32_to_bf16(const std::byte* in, std::byte* out, uint64_t count) noexcept;
+void f16_to_f32(const std::byte* in, std::byte* out, uint64_t count) noexcept;
+uint64_t f32_to_f16(const std::byte* in, std::byte* out, uint64_t count) noexcept;
+uint64_t dequantize_f8(const ScaledRun& run, const std::byte* codes, std::byte* out) noexcept;
+void scan(DType dtype, const std::byte* data, uint64_t first_index, uint64_t count, Scan& into) noexcept;
+void moments(DType dtype, const std::byte* data, uint64_t first, uint64_t count, Moments& into) noexcept;
+void product_f32(const PanelProduct<float>& task) noexcept;
+void product_f64(const PanelProduct<double>& task) noexcept;
+uint64_t merge_f32(DType from, DType to, const std::byte* w, float s, const float* delta, std::byte* out,
+                   uint64_t count) noexcept;
+uint64_t merge_f64(const std::byte* w, double s, const double* delta, std::byte* out,
+                   uint64_t count) noexcept;
+double sum_squares_f32(const float* x, uint64_t count) noexcept;
+}  // namespace scalar
+
+}  // namespace tftf::simd
