@@ -29,6 +29,19 @@ struct Extent {
   uint64_t bytes() const { return row_bytes * rows; }
 };
 
+// Bytes [begin, begin + bytes) of a contiguous extent.
+inline Extent slice(const Extent& whole, uint64_t begin, uint64_t bytes) {
+  return {.file = whole.file, .offset = whole.offset + begin, .row_bytes = bytes};
+}
+
+// How many units (elements, rows) of `bits_per_unit` fit a tile, rounded down to `multiple`, at least one
+// multiple. The larger of the two sides of a step counts. Elements smaller than a byte need a multiple that
+// fills bytes.
+inline uint64_t tile_units(uint64_t tile_bytes, uint64_t bits_per_unit, uint64_t multiple = 1) {
+  const uint64_t units = bits_per_unit == 0 ? multiple : tile_bytes * 8 / bits_per_unit;
+  return units < multiple ? multiple : units - units % multiple;
+}
+
 // What one step reads and writes. The caller's, refilled by Plan::io(): no allocation after the first steps.
 struct StepIo {
   std::vector<Extent> in;
@@ -41,8 +54,11 @@ struct Value {
   std::array<double, 2> x{};
 };
 
+// Buffers of a step start at multiples of this many bytes; Phase's sizes count it in.
+inline constexpr uint64_t kSlotAlign = 64;
+
 // The buffers of one step: in/out in the order of StepIo, each exactly as long as its extent (rows back to
-// back).
+// back) and aligned to kSlotAlign. Inputs may be read only, outputs must be written whole.
 struct Slot {
   std::span<const std::byte* const> in;
   std::span<std::byte* const> out;
@@ -84,17 +100,27 @@ struct Output {
   std::string name;  // final name, relative to the output
   uint64_t size = 0;
   uint64_t header_bytes = 0;
+  bool known = true;  // false: a later finish() lays it out, size and header_bytes mean nothing yet
 };
 
-// A run of steps without dependencies among them; the maxima size the slots.
+// A run of steps without dependencies among them; the maxima (buffers rounded up to kSlotAlign each) size the
+// slots and are final once the phase before is finished. Copies and literals belong to one writing phase.
 struct Phase {
-  uint64_t first = 0;
+  uint64_t first = 0;  // step
   uint64_t count = 0;
+  uint32_t first_item = 0;
+  uint32_t item_count = 0;
+  uint32_t first_copy = 0;
+  uint32_t copy_count = 0;
+  uint32_t first_literal = 0;
+  uint32_t literal_count = 0;
   uint64_t in_bytes = 0;
   uint64_t out_bytes = 0;
   uint64_t scratch_bytes = 0;
   bool writes = true;
-  bool keeps_values = false;  // finish() gets one Value per step; otherwise one merged by merge_values()
+  bool keeps_values = false;  // finish() gets one Value per step; otherwise one per item, merged
+  // Values one gets for finish(), in order of steps or items.
+  uint64_t value_count() const { return keeps_values ? count : item_count; }
 };
 
 // Results of finish() that later steps read (scales, row offsets); read-only while steps run.
@@ -114,7 +140,10 @@ struct TileOp {
               const Slot& slot, Value& value) noexcept;
   // Bytes of scratch for any tile of the item; null: none.
   uint64_t (*scratch)(const Item& item) = nullptr;
-  // How Values of steps of this kind are merged (sums of n, maxima of x when null).
+  // io() reads `tables`: it is not called before the phase before has been finished.
+  bool io_from_tables = false;
+  // How Values of steps of this kind are merged: associative, in any order, a zero Value changes nothing.
+  // Null: sums of n, maxima of x.
   void (*merge)(Value& into, const Value& from) = nullptr;
 };
 
@@ -123,20 +152,20 @@ struct TileOp {
 struct Item {
   const TileOp* op = nullptr;
   uint64_t first_step = 0;  // filled by the builder
-  uint64_t tiles = 0;       // filled by the builder: ceil(units / units_per_tile), at least 1
+  uint64_t tiles = 0;       // filled by the builder: ceil(units / units_per_tile); no units, no steps
   uint64_t units = 0;
   uint64_t units_per_tile = 1;
-  std::array<Extent, 3> in{};  // whole ranges; tiles cut them
-  std::array<Extent, 3> out{};
+  std::array<Extent, 3> in{};   // whole ranges; tiles cut them
+  std::array<Extent, 3> out{};  // contiguous; tile t continues in each of them where tile t - 1 ended
   uint8_t in_count = 0;
   uint8_t out_count = 0;
   DType in_dtype{};
   DType out_dtype{};
-  std::array<uint32_t, 3> residents{};  // indices into Plan::residents()
+  std::array<uint32_t, 3> residents{};  // indices into Plan::residents(); every step of the item needs them
   uint8_t resident_count = 0;
   std::array<uint64_t, 6> arg{};  // op's own: rows, columns, block sizes …
   float scale = 1.0f;
-  uint32_t tensor = 0;                  // index of its PlanEntry
+  uint32_t tensor = 0;                  // index of its PlanEntry; an entry's items follow each other
   std::shared_ptr<const void> context;  // op's own, for what does not fit
 };
 
@@ -148,11 +177,12 @@ struct PlanEntry {
   DType dtype{};
   Shape shape;
   Extent to;                 // kTensor, kAlso, kCopy, kLiteral: output range
+  bool to_known = true;      // false: place() gives it in a later finish()
   std::vector<Extent> from;  // kCopy, kTensor (first: the data), kValue, kMeasure
   std::vector<Extent> with;  // kTensor: companions
-  std::string word;          // kTensor: op id; kDrop: reason; kSide: "copied" or "rewritten"
+  std::string word;          // kTensor, kMeasure: op id; kDrop: reason; kSide: "copied", "rewritten" …
   std::string bytes;         // kLiteral, kValue
-  uint32_t item = 0;         // kTensor, kMeasure: first item (for the tile count)
+  uint32_t item = 0;         // kTensor, kMeasure: first item (for the tile count), filled by the builder
   uint32_t items = 0;
 };
 
@@ -195,18 +225,21 @@ class Plan {
   void prepare(uint32_t resident, std::span<const std::byte> raw, std::span<std::byte> ready) const noexcept;
   // Pure; allocates nothing; safe from any number of threads.
   void run(uint64_t step, const KernelTable& kernels, const Slot& slot, Value& value) const noexcept;
-  // Merges a step's value into a phase's total (phases without keeps_values), associative and order-free.
+  // Merges a step's value into its item's total (phases without keeps_values), associative and order-free.
   void merge_values(uint64_t step, Value& into, const Value& from) const;
-  // After all steps of a phase: may refuse, fix the layout, append the next phase. `values`: one per step
-  // when the phase keeps values, else one per item, merged.
+  // After all steps of a phase, in order of phases: may refuse, fix the layout, append the next phase.
+  // `values`: phase.value_count() of them. Invalidates the spans above when it appends.
   Result<void> finish(size_t phase, std::span<const Value> values);
 
+  // Bytes that steps and copies read, and bytes of all outputs (those known so far): for progress.
+  uint64_t read_bytes() const;
+  uint64_t written_bytes() const;
   // Bytes of slots for `threads` workers plus the residents of threads + 1 items: what --max-memory limits.
   uint64_t memory_bytes(uint32_t threads) const;
   // The text form (docs/architecture.md, "Text form of a plan"); `steps`: with the steps of each tensor.
   std::string to_text(bool steps = false) const;
-  // SHA-256 (hexadecimal) of the text form without tile sizes and counts: names the work, whatever the
-  // tiling.
+  // SHA-256 (hexadecimal) of the text form without tile sizes and counts, as it was before the first
+  // finish(): names the work, whatever the tiling.
   std::string hash() const;
 
  private:
@@ -215,32 +248,49 @@ class Plan {
   std::shared_ptr<State> state_;
 };
 
-// Collects a plan. Not a pump: the transform layer calls it once everything is known.
+// Collects a plan. Not a pump: the transform layer calls it once everything is known. Also what a Finish
+// appends with. Mistakes of the caller come out of build() (or finish()) as kInternal.
 class PlanBuilder {
  public:
   PlanBuilder(std::string command, PlanOptions options);
   uint32_t add_input(Input input);
-  // `header`: the 8+N bytes, becomes a literal at offset 0.
+  // `header`: the 8+N bytes, becomes a literal at offset 0. With output.known false: empty, see set_output().
   uint32_t add_output(Output output, std::string header);
   uint32_t add_resident(Resident resident);
   // A phase is opened implicitly; begin_phase() starts another (measure phases come first).
   void begin_phase(bool writes, bool keeps_values);
-  // An output tensor made of one or more items (experts, ranks): first the entry, then its items.
+  // An output tensor made of one or more items (experts, ranks) or (kMeasure) a step without output: first
+  // the entry, then its items. Returns the entry's index, for Item::tensor and place().
   uint32_t add_tensor(PlanEntry entry);
   void add_item(Item item);
-  void add_copy(
-      PlanEntry entry);  // one output range from input ranges, joined with its neighbours where both touch
-  void add_literal(PlanEntry entry);
-  void add_note(PlanEntry entry);  // kAlso, kValue, kDrop, kSide lines
+  // One output range from contiguous input ranges, joined with its neighbours where both touch.
+  uint32_t add_copy(PlanEntry entry);
+  uint32_t add_literal(PlanEntry entry);
+  // kAlso, kValue, kDrop lines.
+  uint32_t add_note(PlanEntry entry);
+  // Adds the kSide line too: "copied", "rewritten", or "index".
   void add_side(SideOutput side);
-  // What happens after a phase's steps: merge, refuse, fill tables, append phases. Default: nothing.
+
+  // In a Finish: what was unknown before. place() adds a copy's or literal's bytes to the writing phase.
+  void set_output(uint32_t output, uint64_t size, std::string header);
+  void place(uint32_t entry, Extent to);
+
+  // What happens after a phase's steps: merge, refuse, fill tables; the second form may append phases with
+  // the builder it is given. Default: nothing.
   using Finish = std::function<Result<void>(size_t phase, std::span<const Value> values, Tables& tables)>;
+  using Extend = std::function<Result<void>(size_t phase, std::span<const Value> values, Tables& tables,
+                                            PlanBuilder& more)>;
   void on_finish(Finish finish);
-  // Checks that every byte of every output is written exactly once (kInternal otherwise) and counts the
-  // steps.
+  void on_finish(Extend extend);
+  // Checks that every byte of every output is written exactly once (as soon as there is a writing phase;
+  // kInternal otherwise) and counts the steps. Spends the builder.
   Result<Plan> build();
 
  private:
+  friend class Plan;
+  explicit PlanBuilder(std::shared_ptr<Plan::State> state) : state_(std::move(state)) {}
+  Result<void> seal();
+
   std::shared_ptr<Plan::State> state_;
 };
 
