@@ -17,6 +17,7 @@ mkdir -p "$folder"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
+# shellcheck disable=SC2016  # apt-get expands these
 apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
   grep -E ' (bookworm|stable|oldstable) main$' | sort -u >"$work/sources.list"
 [ -s "$work/sources.list" ] || fail "apt has no source of bookworm"

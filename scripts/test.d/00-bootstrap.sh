@@ -1,0 +1,3 @@
+#!/bin/sh
+# what the machine lacks is installed
+sh scripts/bootstrap.sh
