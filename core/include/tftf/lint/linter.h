@@ -24,12 +24,17 @@ struct LintEntry {
   std::string unreadable;  // why it cannot be read (also "not a regular file"), empty when it can
 };
 
-// What the host found at one PATH.
+// What the host found at one PATH: a folder with everything below it, a file with nothing beside it, or an
+// index file (is_index_name) with everything below its folder, since its shards lie there.
 struct LintInput {
   std::string given;               // as the user wrote it
-  bool is_folder = true;           // false: `entries` is that one file
-  std::vector<LintEntry> entries;  // everything below the folder, in any order; the folder itself left out
+  std::string main;                // PATH is a file: its path in `entries`; empty for a folder
+  std::vector<LintEntry> entries;  // in any order; the folder itself left out
 };
+
+// A file name (without folders) that names an index: *.safetensors.index.json,
+// *.safetensors.index.VARIANT.json.
+bool is_index_name(std::string_view name);
 
 struct LintOptions {
   uint64_t max_header = kDefaultMaxHeader;
@@ -50,7 +55,8 @@ struct LintRequest {
 struct LintedFile {
   uint32_t entry = 0;
   std::string path;
-  HeaderScan scan;  // its findings moved to LintResult::findings
+  HeaderScan scan;       // its findings moved to LintResult::findings
+  bool adapter = false;  // LO007 and LO014 apply to its values
 };
 
 // A tensor: position in LintResult::files and in that file's header.
@@ -84,8 +90,16 @@ struct TiedHead {
   TensorPlace embedding;
 };
 
+// Findings of one rule and file that were counted and not kept (a hostile input could make millions).
+struct OmittedFindings {
+  std::string file;
+  Rule rule{};
+  uint64_t count = 0;
+};
+
 struct LintResult {
-  Diagnostics findings;  // in the order of spec lint-rules 2
+  Diagnostics findings;  // in the order of spec lint-rules 2; JSON files: with line and column
+  std::vector<OmittedFindings> omitted;
   std::vector<LintedFile> files;
   std::vector<LintedFolder> folders;
   std::vector<TiedHead> tied_heads;
