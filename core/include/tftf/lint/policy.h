@@ -1,0 +1,91 @@
+// What the user makes of the findings: which rules, how severe, how many, what fails (spec lint-rules 1 and
+// 2). Rules know nothing of this.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tftf/base/result.h"
+#include "tftf/diagnostic/diagnostic.h"
+
+namespace tftf {
+
+struct LintPolicy {
+  std::vector<Rule> only;                            // empty: all rules
+  std::vector<Rule> ignore;                          // empty when `only` is not
+  std::vector<std::pair<Rule, Severity>> overrides;  // the last of a rule counts
+  uint64_t max_issues = 100;                         // per rule and file; 0: no limit
+  Severity fail_on = Severity::kError;               // never kHint
+
+  bool reports(Rule rule) const;
+  Severity severity(Rule rule) const;
+};
+
+// "ST041,ST051": ids separated by commas. kUsage for an unknown or empty one, which the message names.
+Result<std::vector<Rule>> parse_rule_list(std::string_view list);
+// "ST051=error": error, warning, info or hint.
+Result<std::pair<Rule, Severity>> parse_severity_override(std::string_view text);
+// "error", "warning" or "info".
+Result<Severity> parse_fail_level(std::string_view text);
+
+// A configuration file: a JSON object with any of
+//   "ignore": ["ST051", …]   "only": […]   "override": {"ST041": "warning", …}   "max-issues": 0
+// Levels are names or the numbers 0 to 3. kUsage for anything else: unknown keys, ids and levels, equal keys,
+// `only` beside `ignore`. `file` is for the message.
+struct LintConfig {
+  std::vector<Rule> only;
+  std::vector<Rule> ignore;
+  std::vector<std::pair<Rule, Severity>> overrides;
+  std::optional<uint64_t> max_issues;
+};
+Result<LintConfig> parse_lint_config(std::string_view file, std::string_view text);
+// Puts the file's settings into `policy` where the command line, which `policy` holds, says nothing: its
+// choice of rules replaces the file's as a whole, severities count rule by rule. `max_issues_given`:
+// --max-issues was there.
+void merge_config(LintPolicy& policy, const LintConfig& config, bool max_issues_given);
+
+// A finding as it is reported.
+struct Issue {
+  Diagnostic finding;
+  Severity severity = Severity::kError;
+  uint32_t input = 0;   // which PATH
+  uint64_t line = 0;    // of `finding.offset` in a text file, from 1; 0: not known (set_positions)
+  uint64_t column = 0;  // in code points, from 1
+};
+
+// How many issues of one rule in one file the limit left out.
+struct CutIssues {
+  uint32_t input = 0;
+  std::string file;
+  Rule rule{};
+  uint64_t count = 0;
+};
+
+struct IssueList {
+  std::vector<Issue> issues;         // by PATH, then in the order of the findings
+  std::array<uint64_t, 4> counts{};  // by severity, what the limit left out included
+  std::vector<CutIssues> cut;
+  bool truncated() const { return !cut.empty(); }
+  // Something is at or above the policy's fail level.
+  bool failed = false;
+};
+
+// `findings`: one list per PATH, each in the order of sort_findings() (lint/linter.h); they are moved from.
+IssueList apply_policy(std::span<Diagnostics> findings, const LintPolicy& policy);
+
+// The JSON files with issues whose line is wanted: offset known, line not. In order, each once.
+struct PositionRequest {
+  uint32_t input = 0;
+  std::string file;
+};
+std::vector<PositionRequest> wanted_positions(const IssueList& list);
+// Fills line and column of that file's issues from its text.
+void set_positions(IssueList& list, const PositionRequest& request, std::string_view text);
+
+}  // namespace tftf

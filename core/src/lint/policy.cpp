@@ -1,0 +1,235 @@
+#include "tftf/lint/policy.h"
+
+#include <algorithm>
+#include <set>
+
+#include "tftf/base/escape.h"
+#include "tftf/base/json_value.h"
+#include "tftf/base/utf8.h"
+
+namespace tftf {
+namespace {
+
+Error usage(std::string message) {
+  Error error;
+  error.code = ErrorCode::kUsage;
+  error.message = std::move(message);
+  return error;
+}
+
+Result<Rule> parse_rule(std::string_view id) {
+  const std::optional<Rule> rule = find_rule(id);
+  if (rule) return *rule;
+  return usage("There is no rule " + quote_name(id) + ". The list: tftf-lint rules.");
+}
+
+std::string level_names() { return "error, warning, info or hint"; }
+
+// One member of the configuration: a list of rule ids.
+Result<std::vector<Rule>> rules_of(const JsonValue& value, const std::string& where) {
+  if (!value.is_array())
+    return usage(where + " is a JSON " + std::string(json_kind_name(value.kind)) +
+                 "; a list of rule ids is expected.");
+  std::vector<Rule> rules;
+  for (const JsonValue& element : value.elements) {
+    if (!element.is_string()) return usage(where + " holds " + element.brief() + "; a rule id is expected.");
+    Result<Rule> rule = parse_rule(element.text);
+    if (!rule) return usage(where + ": " + rule.error().message);
+    rules.push_back(*rule);
+  }
+  return rules;
+}
+
+Result<std::vector<std::pair<Rule, Severity>>> overrides_of(const JsonValue& value,
+                                                            const std::string& where) {
+  if (!value.is_object())
+    return usage(where + " is a JSON " + std::string(json_kind_name(value.kind)) +
+                 "; an object of rule ids and levels is expected.");
+  std::vector<std::pair<Rule, Severity>> overrides;
+  for (const JsonValue::Member& member : value.members) {
+    Result<Rule> rule = parse_rule(member.first);
+    if (!rule) return usage(where + ": " + rule.error().message);
+    std::optional<Severity> level;
+    if (member.second.is_string()) level = find_severity(member.second.text);
+    if (const std::optional<int64_t> number = member.second.as_integer();
+        number && *number >= 0 && *number <= 3)
+      level = static_cast<Severity>(*number);
+    if (!level)
+      return usage(where + " gives " + member.first + " the level " + member.second.brief() + "; " +
+                   level_names() + " is expected.");
+    overrides.emplace_back(*rule, *level);
+  }
+  return overrides;
+}
+
+const JsonValue::Member* repeated_member(const JsonValue& object) {
+  std::set<std::string_view> seen;
+  for (const JsonValue::Member& member : object.members)
+    if (!seen.insert(member.first).second) return &member;
+  return nullptr;
+}
+
+bool is_json_file(std::string_view file) {
+  return file.size() >= 5 && file.substr(file.size() - 5) == ".json";
+}
+
+}  // namespace
+
+bool LintPolicy::reports(Rule rule) const {
+  if (!only.empty()) return std::find(only.begin(), only.end(), rule) != only.end();
+  return std::find(ignore.begin(), ignore.end(), rule) == ignore.end();
+}
+
+Severity LintPolicy::severity(Rule rule) const {
+  for (auto it = overrides.rbegin(); it != overrides.rend(); ++it)
+    if (it->first == rule) return it->second;
+  return rule_info(rule).severity;
+}
+
+Result<std::vector<Rule>> parse_rule_list(std::string_view list) {
+  std::vector<Rule> rules;
+  for (size_t at = 0; at <= list.size();) {
+    const size_t comma = std::min(list.find(',', at), list.size());
+    Result<Rule> rule = parse_rule(list.substr(at, comma - at));
+    if (!rule) return std::move(rule).error();
+    rules.push_back(*rule);
+    at = comma + 1;
+  }
+  return rules;
+}
+
+Result<std::pair<Rule, Severity>> parse_severity_override(std::string_view text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string_view::npos)
+    return usage("--severity takes ID=LEVEL, such as ST051=error, not " + quote_name(text) + ".");
+  Result<Rule> rule = parse_rule(text.substr(0, equals));
+  if (!rule) return std::move(rule).error();
+  const std::optional<Severity> level = find_severity(text.substr(equals + 1));
+  if (!level)
+    return usage("There is no level " + quote_name(text.substr(equals + 1)) + "; " + level_names() +
+                 " is expected.");
+  return std::pair(*rule, *level);
+}
+
+Result<Severity> parse_fail_level(std::string_view text) {
+  const std::optional<Severity> level = find_severity(text);
+  if (!level || *level == Severity::kHint)
+    return usage("--fail-on takes error, warning or info, not " + quote_name(text) + ".");
+  return *level;
+}
+
+Result<LintConfig> parse_lint_config(std::string_view file, std::string_view text) {
+  const std::string where = escape_text(file);
+  const JsonDocument document = parse_json(text, JsonDialect::kStrict);
+  if (document.error)
+    return usage(where + " is not valid JSON at offset " + std::to_string(document.error->offset) + ": " +
+                 document.error->detail + ".");
+  const JsonValue& root = document.root;
+  if (!root.is_object())
+    return usage(where + " is a JSON " + std::string(json_kind_name(root.kind)) + "; an object is expected.");
+  LintConfig config;
+  if (const JsonValue::Member* member = repeated_member(root))
+    return usage(where + ": " + quote_name(member->first) + " occurs twice.");
+  for (const JsonValue::Member& member : root.members) {
+    const std::string key = where + ": " + quote_name(member.first);
+    if (member.first == "ignore" || member.first == "only") {
+      Result<std::vector<Rule>> rules = rules_of(member.second, key);
+      if (!rules) return std::move(rules).error();
+      (member.first == "only" ? config.only : config.ignore) = std::move(*rules);
+    } else if (member.first == "override") {
+      if (const JsonValue::Member* twice = repeated_member(member.second))
+        return usage(key + " names " + quote_name(twice->first) + " twice.");
+      Result<std::vector<std::pair<Rule, Severity>>> overrides = overrides_of(member.second, key);
+      if (!overrides) return std::move(overrides).error();
+      config.overrides = std::move(*overrides);
+    } else if (member.first == "max-issues") {
+      const std::optional<int64_t> number = member.second.as_integer();
+      if (!number || *number < 0)
+        return usage(key + " is " + member.second.brief() + "; a number from 0 is expected.");
+      config.max_issues = static_cast<uint64_t>(*number);
+    } else {
+      return usage(key + " is not a setting; ignore, only, override and max-issues are.");
+    }
+  }
+  if (!config.only.empty() && !config.ignore.empty())
+    return usage(where + ": \"only\" and \"ignore\" exclude each other.");
+  return config;
+}
+
+void merge_config(LintPolicy& policy, const LintConfig& config, bool max_issues_given) {
+  if (policy.only.empty() && policy.ignore.empty()) {
+    policy.only = config.only;
+    policy.ignore = config.ignore;
+  }
+  policy.overrides.insert(policy.overrides.begin(), config.overrides.begin(), config.overrides.end());
+  if (config.max_issues && !max_issues_given) policy.max_issues = *config.max_issues;
+}
+
+IssueList apply_policy(std::span<Diagnostics> findings, const LintPolicy& policy) {
+  const size_t rules = all_rules().size();
+  std::vector<bool> reported(rules);
+  std::vector<Severity> severities(rules);
+  for (size_t i = 0; i < rules; ++i) {
+    reported[i] = policy.reports(static_cast<Rule>(i));
+    severities[i] = policy.severity(static_cast<Rule>(i));
+  }
+  IssueList list;
+  std::vector<uint64_t> in_file(rules);
+  for (size_t input = 0; input < findings.size(); ++input) {
+    Diagnostics& all = findings[input];
+    for (size_t begin = 0; begin < all.size();) {
+      size_t end = begin + 1;
+      while (end < all.size() && all[end].file == all[begin].file) ++end;
+      const std::string file = all[begin].file;
+      std::fill(in_file.begin(), in_file.end(), 0);
+      for (size_t i = begin; i < end; ++i) {
+        const auto rule = static_cast<size_t>(all[i].rule);
+        if (!reported[rule]) continue;
+        ++list.counts[static_cast<size_t>(severities[rule])];
+        if (++in_file[rule] > policy.max_issues && policy.max_issues != 0) continue;
+        list.issues.push_back({std::move(all[i]), severities[rule], static_cast<uint32_t>(input), 0, 0});
+      }
+      for (size_t rule = 0; rule < rules; ++rule)
+        if (policy.max_issues != 0 && in_file[rule] > policy.max_issues)
+          list.cut.push_back({static_cast<uint32_t>(input), file, static_cast<Rule>(rule),
+                              in_file[rule] - policy.max_issues});
+      begin = end;
+    }
+  }
+  for (size_t level = 0; level <= static_cast<size_t>(policy.fail_on); ++level)
+    if (list.counts[level] != 0) list.failed = true;
+  return list;
+}
+
+std::vector<PositionRequest> wanted_positions(const IssueList& list) {
+  std::vector<PositionRequest> wanted;
+  for (const Issue& issue : list.issues) {
+    if (!issue.finding.offset || issue.line != 0 || !is_json_file(issue.finding.file)) continue;
+    if (wanted.empty() || wanted.back().input != issue.input || wanted.back().file != issue.finding.file)
+      wanted.push_back({issue.input, issue.finding.file});
+  }
+  return wanted;
+}
+
+void set_positions(IssueList& list, const PositionRequest& request, std::string_view text) {
+  // Within a file the issues are sorted by offset: one walk over the text serves all.
+  uint64_t line = 1;
+  uint64_t column = 1;
+  size_t at = 0;
+  for (Issue& issue : list.issues) {
+    if (issue.input != request.input || issue.finding.file != request.file || !issue.finding.offset) continue;
+    if (*issue.finding.offset > text.size()) continue;
+    const auto offset = static_cast<size_t>(*issue.finding.offset);
+    for (size_t newline = text.find('\n', at); newline < offset; newline = text.find('\n', at)) {
+      ++line;
+      column = 1;
+      at = newline + 1;
+    }
+    if (at < offset) column += count_code_points(text.substr(at, offset - at));
+    at = std::max(at, offset);
+    issue.line = line;
+    issue.column = column;
+  }
+}
+
+}  // namespace tftf
