@@ -28,11 +28,11 @@ int error_exit_status(ErrorCode code);
 // exact.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
-  std::string message;
-  std::string file;
-  std::string tensor;
-  std::string expected;
-  std::string found;
+  std::string message{};  // the initialisers let callers name only the fields they set, without a warning
+  std::string file{};
+  std::string tensor{};
+  std::string expected{};
+  std::string found{};
 };
 
 // A value or an Error. Accessing the wrong one is a programming error (std::get throws).

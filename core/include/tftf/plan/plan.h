@@ -18,6 +18,7 @@
 namespace tftf {
 
 struct KernelTable;  // simd/kernels.h
+struct PlanState;
 
 // A byte range of a file, or (rows > 1) a strided rectangle: `rows` runs of `row_bytes`, `stride` apart.
 struct Extent {
@@ -244,8 +245,7 @@ class Plan {
 
  private:
   friend class PlanBuilder;
-  struct State;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<PlanState> state_;
 };
 
 // Collects a plan. Not a pump: the transform layer calls it once everything is known. Also what a Finish
@@ -288,10 +288,10 @@ class PlanBuilder {
 
  private:
   friend class Plan;
-  explicit PlanBuilder(std::shared_ptr<Plan::State> state) : state_(std::move(state)) {}
+  explicit PlanBuilder(std::shared_ptr<PlanState> state) : state_(std::move(state)) {}
   Result<void> seal();
 
-  std::shared_ptr<Plan::State> state_;
+  std::shared_ptr<PlanState> state_;
 };
 
 }  // namespace tftf

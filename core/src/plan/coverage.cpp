@@ -1,0 +1,108 @@
+#include <algorithm>
+
+#include "plan/state.h"
+#include "tftf/base/checked.h"
+#include "tftf/base/escape.h"
+
+namespace tftf {
+namespace {
+
+struct Interval {
+  uint32_t file;
+  uint64_t begin;
+  uint64_t end;
+  bool operator<(const Interval& other) const {
+    return file != other.file ? file < other.file : begin < other.begin;
+  }
+};
+
+Error fault(std::string what) { return {.message = "The plan is inconsistent: " + std::move(what) + "."}; }
+
+// All bytes of `extent` lie in a file of `size` bytes.
+bool inside(const Extent& extent, uint64_t size) {
+  if (extent.rows == 0) return true;
+  const auto last = checked_mul(extent.rows - 1, extent.stride);
+  const auto start = last ? checked_add(extent.offset, *last) : std::nullopt;
+  const auto end = start ? checked_add(*start, extent.row_bytes) : std::nullopt;
+  return end && *end <= size;
+}
+
+}  // namespace
+
+Result<void> check_coverage(const PlanState& state) {
+  std::vector<Interval> intervals;
+  bool overflow = false;
+  const auto add = [&](const Extent& extent) {
+    if (extent.bytes() == 0) return;
+    const auto end = checked_add(extent.offset, extent.bytes());
+    overflow = overflow || !end || extent.file >= state.outputs.size();
+    intervals.push_back({extent.file, extent.offset, end.value_or(0)});
+  };
+  for (const Item& item : state.items)
+    for (const Extent& out : std::span(item.out).first(item.out_count)) add(out);
+  for (const Copy& copy : state.copies) add(copy.to);
+  for (const Literal& literal : state.literals) add(literal.to);
+  if (overflow) return fault("a range lies outside of every output");
+
+  std::sort(intervals.begin(), intervals.end());
+  size_t at = 0;
+  for (uint32_t file = 0; file < state.outputs.size(); ++file) {
+    const Output& output = state.outputs[file];
+    if (!output.known) return fault("output " + quote_name(output.name) + " has no layout");
+    uint64_t end = 0;
+    for (; at < intervals.size() && intervals[at].file == file; ++at) {
+      if (intervals[at].begin != end)
+        return fault("byte " + std::to_string(std::min(end, intervals[at].begin)) + " of output " +
+                     quote_name(output.name) + " is written " +
+                     (intervals[at].begin < end ? "twice" : "never"));
+      end = intervals[at].end;
+    }
+    if (end != output.size)
+      return fault("output " + quote_name(output.name) + " has " + std::to_string(output.size) +
+                   " bytes, of which " + std::to_string(end) + " are written");
+  }
+  return {};
+}
+
+Result<void> walk_phase(PlanState& state, size_t index) {
+  Phase& phase = state.phases[index];
+  StepIo io;
+  const auto name = [&](const Item& item) { return quote_name(state.entries[item.tensor].name); };
+  for (uint32_t i = phase.first_item; i < phase.first_item + phase.item_count; ++i) {
+    const Item& item = state.items[i];
+    std::array<uint64_t, 3> ends{};
+    for (size_t k = 0; k < item.out_count; ++k) ends[k] = item.out[k].offset;
+    if (item.op->scratch != nullptr)
+      phase.scratch_bytes = std::max(phase.scratch_bytes, slot_bytes(item.op->scratch(item)));
+    for (uint64_t tile = 0; tile < item.tiles; ++tile) {
+      io.in.clear();
+      io.out.clear();
+      item.op->io(item, tile, state.tables, io);
+      uint64_t in_bytes = 0;
+      for (const Extent& in : io.in) {
+        if (in.file >= state.inputs.size() || !inside(in, state.inputs[in.file].size))
+          return fault("a step of " + name(item) + " reads outside of its input");
+        in_bytes += slot_bytes(in.bytes());
+        state.read_bytes += in.bytes();
+      }
+      if (io.out.size() != item.out_count) return fault("a step of " + name(item) + " lacks an output");
+      uint64_t out_bytes = 0;
+      for (size_t k = 0; k < io.out.size(); ++k) {
+        const Extent& out = io.out[k];
+        if (out.file != item.out[k].file || out.rows != 1 || out.offset != ends[k])
+          return fault("the tiles of " + name(item) + " do not follow each other");
+        ends[k] += out.row_bytes;
+        out_bytes += slot_bytes(out.row_bytes);
+      }
+      phase.in_bytes = std::max(phase.in_bytes, in_bytes);
+      phase.out_bytes = std::max(phase.out_bytes, out_bytes);
+    }
+    for (size_t k = 0; k < item.out_count; ++k)
+      if (ends[k] != item.out[k].offset + item.out[k].bytes())
+        return fault("the tiles of " + name(item) + " do not fill it");
+  }
+  state.ready_phases = index + 1;
+  return {};
+}
+
+}  // namespace tftf
