@@ -29,8 +29,9 @@ struct ConfigWeightFile {
   std::optional<std::string_view> format;
 };
 
-// A folder as the CF rules see it. "Checked" files: the shards that the index (`model.safetensors.index.json`,
-// else the first usable one) names, without one all .safetensors files but `consolidated*`.
+// A folder as the CF rules see it. "Checked" files: the shards that the index
+// (`model.safetensors.index.json`, else the first usable one) names, without one all .safetensors files but
+// `consolidated*`.
 struct ConfigInput {
   std::string folder;  // "" for the linted folder itself, else "SUB/": `file` is this + "config.json"
   // config.json; nothing when the folder has none, and then `unreadable` is why it could not be read, if so.
@@ -39,11 +40,12 @@ struct ConfigInput {
   std::string unreadable;
   std::optional<std::string_view> tokenizer_text;  // tokenizer.json
 
-  bool adapter_folder = false;    // adapter_config.json or adapter_model.safetensors: no CF rule runs
-  bool has_model_index = false;   // model_index.json
-  bool has_model_file = false;    // a file model*.safetensors, checked or not
-  bool has_checked_file = false;  // at least one checked file exists (readable or not) or is named by the index
-  bool incomplete = false;        // a checked file is missing, unreadable, broken or unsafely named
+  bool adapter_folder = false;   // adapter_config.json or adapter_model.safetensors: no CF rule runs
+  bool has_model_index = false;  // model_index.json
+  bool has_model_file = false;   // a file model*.safetensors, checked or not
+  bool has_checked_file =
+      false;                // at least one checked file exists (readable or not) or is named by the index
+  bool incomplete = false;  // a checked file is missing, unreadable, broken or unsafely named
 
   // Side files that mark a quantised model.
   bool has_hf_quant_config = false;  // hf_quant_config.json
