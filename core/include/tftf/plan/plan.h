@@ -68,37 +68,37 @@ struct Slot {
 };
 
 struct Copy {
-  Extent from;
-  Extent to;
+  Extent from{};
+  Extent to{};
 };
 
 // Bytes made while planning: headers, weight_shape, alpha …
 struct Literal {
-  Extent to;
-  std::string bytes;
+  Extent to{};
+  std::string bytes{};
 };
 
 // Small data that several steps need whole (scales that are no extent, LoRA factors): loaded by the first
 // step that needs it, freed after the last.
 struct Resident {
-  std::vector<Extent> from;
+  std::vector<Extent> from{};
   uint64_t raw_bytes = 0;    // sum of `from`
   uint64_t ready_bytes = 0;  // after prepare()
   uint32_t users = 0;        // steps that need it (filled by the builder)
   // raw → ready; null: the raw bytes are used as they are (ready_bytes == raw_bytes).
   void (*prepare)(std::span<const std::byte> raw, std::span<std::byte> ready,
                   const void* context) noexcept = nullptr;
-  std::shared_ptr<const void> context;
+  std::shared_ptr<const void> context{};
 };
 
 struct Input {
-  std::string path;  // name relative to the model (Checkpoint::shards), or as the host resolves it
+  std::string path{};  // name relative to the model (Checkpoint::shards), or as the host resolves it
   uint64_t size = 0;
-  std::string header_sha256;  // hexadecimal, of the first 8+N bytes
+  std::string header_sha256{};  // hexadecimal, of the first 8+N bytes
 };
 
 struct Output {
-  std::string name;  // final name, relative to the output
+  std::string name{};  // final name, relative to the output
   uint64_t size = 0;
   uint64_t header_bytes = 0;
   bool known = true;  // false: a later finish() lays it out, size and header_bytes mean nothing yet
@@ -126,14 +126,14 @@ struct Phase {
 
 // Results of finish() that later steps read (scales, row offsets); read-only while steps run.
 struct Tables {
-  std::vector<std::vector<std::byte>> table;
+  std::vector<std::vector<std::byte>> table{};
 };
 
 struct Item;
 
 // What the tiles of one kind of item do. One constant per kind; function pointers, no virtuals.
 struct TileOp {
-  std::string_view id;  // word of the text form: "cast", "dequant fp8-block", …
+  std::string_view id{};  // word of the text form: "cast", "dequant fp8-block", …
   // Fills `io` for tile t of the item: ranges derived from the item's whole-tensor extents.
   void (*io)(const Item& item, uint64_t tile, const Tables& tables, StepIo& io);
   // The pure function. Allocates nothing, bounds every index that comes from data.
@@ -166,33 +166,33 @@ struct Item {
   uint8_t resident_count = 0;
   std::array<uint64_t, 6> arg{};  // op's own: rows, columns, block sizes …
   float scale = 1.0f;
-  uint32_t tensor = 0;                  // index of its PlanEntry; an entry's items follow each other
-  std::shared_ptr<const void> context;  // op's own, for what does not fit
+  uint32_t tensor = 0;                    // index of its PlanEntry; an entry's items follow each other
+  std::shared_ptr<const void> context{};  // op's own, for what does not fit
 };
 
 // One line of the text form.
 struct PlanEntry {
   enum class Kind { kTensor, kAlso, kCopy, kLiteral, kValue, kMeasure, kDrop, kSide };
   Kind kind = Kind::kTensor;
-  std::string name;
+  std::string name{};
   DType dtype{};
-  Shape shape;
-  Extent to;                 // kTensor, kAlso, kCopy, kLiteral: output range
-  bool to_known = true;      // false: place() gives it in a later finish()
-  std::vector<Extent> from;  // kCopy, kTensor (first: the data), kValue, kMeasure
-  std::vector<Extent> with;  // kTensor: companions
-  std::string word;          // kTensor, kMeasure: op id; kDrop: reason; kSide: "copied", "rewritten" …
-  std::string bytes;         // kLiteral, kValue
-  uint32_t item = 0;         // kTensor, kMeasure: first item (for the tile count), filled by the builder
+  Shape shape{};
+  Extent to{};                 // kTensor, kAlso, kCopy, kLiteral: output range
+  bool to_known = true;        // false: place() gives it in a later finish()
+  std::vector<Extent> from{};  // kCopy, kTensor (first: the data), kValue, kMeasure
+  std::vector<Extent> with{};  // kTensor: companions
+  std::string word{};          // kTensor, kMeasure: op id; kDrop: reason; kSide: "copied", "rewritten" …
+  std::string bytes{};         // kLiteral, kValue
+  uint32_t item = 0;           // kTensor, kMeasure: first item (for the tile count), filled by the builder
   uint32_t items = 0;
 };
 
 // A small file that is written whole, last (config.json, index): copied from the input's folder or made by
 // the core.
 struct SideOutput {
-  std::string name;
+  std::string name{};
   bool copied = true;     // host copies the input's file of that name, mode and mtime too
-  std::string bytes;      // otherwise: the content
+  std::string bytes{};    // otherwise: the content
   bool is_index = false;  // renamed after everything else
 };
 

@@ -1,0 +1,73 @@
+// Executes a plan with files and threads: parts under temporary names, journal, resume, and the order of
+// syncs and renames that leaves either whole outputs or none (docs/architecture.md, "Writing").
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tftf/plan/plan.h"
+#include "tftf_native/byte_source.h"
+#include "tftf_native/output_folder.h"
+
+namespace tftf {
+
+// One of Plan::inputs(), in the same order.
+struct RunInput {
+  std::string path{};
+  // As it was when its header was read; another one now is kIoChanged. Nothing: whatever it is when the run
+  // starts.
+  std::optional<Fingerprint> seen{};
+};
+
+// Where the result goes.
+struct OutputTarget {
+  std::string path{};        // a folder, or with single_file the file's own path
+  bool single_file = false;  // the plan has one output, which gets this name
+  bool beside = false;       // a folder that may hold other things: only the plan's own names are refused
+};
+
+struct Progress {
+  uint64_t done = 0;  // bytes: written ones, and in phases that only measure those read
+  uint64_t total = 0;
+  std::string_view tensor{};  // the one started last
+  bool resumed = false;
+};
+
+struct ExecuteOptions {
+  uint32_t threads = 0;                  // 0: as many as there are processors
+  const KernelTable* kernels = nullptr;  // null: the fastest of this machine
+  bool resume = true;                    // false: what an earlier run left is removed first
+  bool overwrite = false;
+  std::string input_folder{};  // of the model; empty when a lone file was given
+  std::string side_folder{};   // where copied side files come from
+  std::function<void(const Progress&)>
+      progress{};                             // called by the calling thread, ten times a second and at the end
+  const std::atomic<bool>* stop = nullptr;  // set: the run ends with kInterrupted, its journal flushed
+  std::chrono::milliseconds journal_interval{500};
+  uint64_t journal_bytes = 256 << 20;
+  std::function<Result<std::shared_ptr<ByteSource>>(const RunInput&)>
+      open_input{};  // null: open_file_source()
+};
+
+struct RunReport {
+  bool resumed = false;
+  uint64_t steps_run = 0;
+  uint64_t steps_skipped = 0;
+  uint64_t bytes_read = 0;
+  uint64_t bytes_written = 0;
+};
+
+// Errors: kIoRead, kIoWrite, kIoSpace (message and `expected`/`found` give the bytes), kIoChanged,
+// kInterrupted, kRefusedOutput, kRefusedJournal, and whatever Plan::finish() refuses. After a refusal nothing
+// is left; after an interruption or a failed read or write the parts and the journal are.
+Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs, const OutputTarget& target,
+                          const ExecuteOptions& options);
+
+}  // namespace tftf
