@@ -65,7 +65,7 @@ void f32_to_f64(const std::byte* in, std::byte* out, uint64_t count) {
 uint64_t widen_f8(const KernelTable& kernels, DType from, DType to, const std::byte* in, std::byte* out,
                   uint64_t count) {
   const float one = 1;
-  ScaledRun run;
+  ScaledRun run{};
   run.from = from;
   run.to = to;
   run.cols = run.block_cols = count;

@@ -1,17 +1,39 @@
 #include "simd/tables.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace tftf {
 namespace {
 
-constexpr const KernelTable* kTables[] = {
-    &simd::kScalar,
+#if defined(__x86_64__)
+// AVX2 and F16C, both offered by the processor and, for the wide registers, enabled by the system.
+bool has_avx2() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
+struct Tables {
+  const KernelTable* list[4] = {&simd::kScalar};
+  size_t count = 1;
+
+  Tables() {
+#if defined(__x86_64__)
+    if (has_avx2()) list[count++] = &simd::kAvx2;
+#endif
+  }
 };
 
 }  // namespace
 
 const KernelTable& scalar_kernels() noexcept { return simd::kScalar; }
 
-std::span<const KernelTable* const> available_kernels() noexcept { return kTables; }
+std::span<const KernelTable* const> available_kernels() noexcept {
+  static const Tables tables;
+  return {tables.list, tables.count};
+}
 
 const KernelTable& best_kernels() noexcept { return *available_kernels().back(); }
 

@@ -72,7 +72,8 @@ uint64_t f32_to_bf16(const std::byte* in, std::byte* out, uint64_t count) noexce
   uint64_t overflowed = 0;
   for (size_t i = 0; i < count; ++i) {
     const float x = load_le<float>(in + 4 * i);
-    overflowed += is_finite(x) && is_infinite(store_f32(DType::BF16, out, i, x));
+    const float y = store_f32(DType::BF16, out, i, x);
+    overflowed += is_finite(x) && is_infinite(y);
   }
   return overflowed;
 }
@@ -85,7 +86,8 @@ uint64_t f32_to_f16(const std::byte* in, std::byte* out, uint64_t count) noexcep
   uint64_t overflowed = 0;
   for (size_t i = 0; i < count; ++i) {
     const float x = load_le<float>(in + 4 * i);
-    overflowed += is_finite(x) && is_infinite(store_f32(DType::F16, out, i, x));
+    const float y = store_f32(DType::F16, out, i, x);
+    overflowed += is_finite(x) && is_infinite(y);
   }
   return overflowed;
 }
@@ -104,8 +106,8 @@ uint64_t dequantize_f8(const ScaledRun& run, const std::byte* codes, std::byte* 
     const float s = run.scales[(row / run.block_rows) * run.row_stride + block * run.col_stride];
     for (uint64_t e = done; e < done + length; ++e) {
       const float w = values[load_le<uint8_t>(codes + e)];
-      const float y = canonical(run.divide ? w / s : w * s);
-      overflowed += is_finite(w) && is_infinite(store_f32(run.to, out, e, y));
+      const float y = store_f32(run.to, out, e, canonical(run.divide ? w / s : w * s));
+      overflowed += is_finite(w) && is_infinite(y);
     }
     done += length;
     column += length;
@@ -126,7 +128,8 @@ uint64_t merge_f32(DType from, DType to, const std::byte* w, float s, const floa
   for (size_t i = 0; i < count; ++i) {
     const float x = load_f32(from, w, i);
     const float step = s * delta[i];
-    lost += !is_finite(store_f32(to, out, i, canonical(x + step))) && is_finite(x);
+    const float y = store_f32(to, out, i, canonical(x + step));
+    lost += !is_finite(y) && is_finite(x);
   }
   return lost;
 }

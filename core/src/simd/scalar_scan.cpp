@@ -1,4 +1,6 @@
 // The specification of the data pass: classification of elements by their bits, and the fixed-order sums.
+#include <type_traits>
+
 #include "simd/tables.h"
 #include "tftf/base/bytes.h"
 #include "tftf/simd/cast.h"
@@ -108,7 +110,7 @@ void scan_floats(const std::byte* data, uint64_t first_index, uint64_t count, Sc
 }
 template <class Word>
 void scan_signed(const std::byte* data, uint64_t first_index, uint64_t count, Scan& scan) {
-  scan_words<Word>(data, first_index, count, scan, [](uint64_t bits) {
+  scan_words<std::make_unsigned_t<Word>>(data, first_index, count, scan, [](uint64_t bits) {
     const int64_t value = static_cast<Word>(bits);
     return classify_integer(value < 0, value, value == 0);
   });
