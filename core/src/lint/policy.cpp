@@ -1,11 +1,11 @@
 #include "tftf/lint/policy.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "tftf/base/escape.h"
 #include "tftf/base/json_value.h"
-#include "tftf/base/utf8.h"
 
 namespace tftf {
 namespace {
@@ -67,10 +67,6 @@ const JsonValue::Member* repeated_member(const JsonValue& object) {
   for (const JsonValue::Member& member : object.members)
     if (!seen.insert(member.first).second) return &member;
   return nullptr;
-}
-
-bool is_json_file(std::string_view file) {
-  return file.size() >= 5 && file.substr(file.size() - 5) == ".json";
 }
 
 }  // namespace
@@ -165,7 +161,7 @@ void merge_config(LintPolicy& policy, const LintConfig& config, bool max_issues_
   if (config.max_issues && !max_issues_given) policy.max_issues = *config.max_issues;
 }
 
-IssueList apply_policy(std::span<Diagnostics> findings, const LintPolicy& policy) {
+IssueList apply_policy(std::span<PathFindings> paths, const LintPolicy& policy) {
   const size_t rules = all_rules().size();
   std::vector<bool> reported(rules);
   std::vector<Severity> severities(rules);
@@ -173,63 +169,37 @@ IssueList apply_policy(std::span<Diagnostics> findings, const LintPolicy& policy
     reported[i] = policy.reports(static_cast<Rule>(i));
     severities[i] = policy.severity(static_cast<Rule>(i));
   }
+  const uint64_t limit = policy.max_issues == 0 ? UINT64_MAX : policy.max_issues;
   IssueList list;
-  std::vector<uint64_t> in_file(rules);
-  for (size_t input = 0; input < findings.size(); ++input) {
-    Diagnostics& all = findings[input];
-    for (size_t begin = 0; begin < all.size();) {
-      size_t end = begin + 1;
-      while (end < all.size() && all[end].file == all[begin].file) ++end;
-      const std::string file = all[begin].file;
-      std::fill(in_file.begin(), in_file.end(), 0);
-      for (size_t i = begin; i < end; ++i) {
-        const auto rule = static_cast<size_t>(all[i].rule);
-        if (!reported[rule]) continue;
-        ++list.counts[static_cast<size_t>(severities[rule])];
-        if (++in_file[rule] > policy.max_issues && policy.max_issues != 0) continue;
-        list.issues.push_back({std::move(all[i]), severities[rule], static_cast<uint32_t>(input), 0, 0});
+  for (size_t input = 0; input < paths.size(); ++input) {
+    std::map<std::pair<std::string, Rule>, uint64_t> cut;
+    std::vector<uint64_t> in_file(rules);  // issues of the file at hand
+    std::string file;
+    for (Diagnostic& finding : paths[input].findings) {
+      const auto rule = static_cast<size_t>(finding.rule);
+      if (!reported[rule]) continue;
+      if (finding.file != file) {
+        file = finding.file;
+        std::fill(in_file.begin(), in_file.end(), 0);
       }
-      for (size_t rule = 0; rule < rules; ++rule)
-        if (policy.max_issues != 0 && in_file[rule] > policy.max_issues)
-          list.cut.push_back({static_cast<uint32_t>(input), file, static_cast<Rule>(rule),
-                              in_file[rule] - policy.max_issues});
-      begin = end;
+      ++list.counts[static_cast<size_t>(severities[rule])];
+      if (++in_file[rule] > limit)
+        ++cut[{file, finding.rule}];
+      else
+        list.issues.push_back({std::move(finding), severities[rule], static_cast<uint32_t>(input)});
     }
+    for (const OmittedFindings& omitted : paths[input].omitted) {
+      const auto rule = static_cast<size_t>(omitted.rule);
+      if (!reported[rule] || omitted.count == 0) continue;
+      list.counts[static_cast<size_t>(severities[rule])] += omitted.count;
+      cut[{omitted.file, omitted.rule}] += omitted.count;
+    }
+    for (const auto& [where, count] : cut)
+      list.cut.push_back({static_cast<uint32_t>(input), where.first, where.second, count});
   }
   for (size_t level = 0; level <= static_cast<size_t>(policy.fail_on); ++level)
     if (list.counts[level] != 0) list.failed = true;
   return list;
-}
-
-std::vector<PositionRequest> wanted_positions(const IssueList& list) {
-  std::vector<PositionRequest> wanted;
-  for (const Issue& issue : list.issues) {
-    if (!issue.finding.offset || issue.line != 0 || !is_json_file(issue.finding.file)) continue;
-    if (wanted.empty() || wanted.back().input != issue.input || wanted.back().file != issue.finding.file)
-      wanted.push_back({issue.input, issue.finding.file});
-  }
-  return wanted;
-}
-
-void set_positions(IssueList& list, const PositionRequest& request, std::string_view text) {
-  // Within a file the issues are sorted by offset: one walk over the text serves all.
-  uint64_t line = 1;
-  uint64_t column = 1;
-  size_t at = 0;
-  for (Issue& issue : list.issues) {
-    if (issue.input != request.input || issue.finding.file != request.file || !issue.finding.offset) continue;
-    if (*issue.finding.offset > text.size()) continue;
-    const auto offset = static_cast<size_t>(*issue.finding.offset);
-    for (size_t newline = text.find('\n', at); newline < offset; newline = text.find('\n', at)) {
-      ++line;
-      column = 1;
-      at = newline + 1;
-    }
-    if (at < offset) column += count_code_points(text.substr(at, offset - at));
-    at = std::max(at, offset);
-    issue.line = line;
-    issue.column = column;
-  }
 }
 
 }  // namespace tftf

@@ -115,7 +115,7 @@ TEST_CASE("the command line goes before the configuration file") {
 
 TEST_CASE("ignored rules leave no trace, only keeps the named ones") {
   const Diagnostics all = {finding(Rule::ST041, "a"), finding(Rule::ST044, "a"), finding(Rule::ST051, "a")};
-  std::vector<Diagnostics> findings = {all};
+  std::vector<PathFindings> findings = {{all, {}}};
   LintPolicy policy;
   policy.ignore = {Rule::ST041};
   IssueList list = apply_policy(findings, policy);
@@ -123,7 +123,7 @@ TEST_CASE("ignored rules leave no trace, only keeps the named ones") {
   CHECK(list.counts == std::array<uint64_t, 4>{0, 1, 0, 1});
   CHECK_FALSE(list.failed);
 
-  findings = {all};
+  findings = {{all, {}}};
   policy.ignore.clear();
   policy.only = {Rule::ST041};
   list = apply_policy(findings, policy);
@@ -135,7 +135,7 @@ TEST_CASE("ignored rules leave no trace, only keeps the named ones") {
 TEST_CASE("overrides change severity and so what fails") {
   for (Severity level : {Severity::kError, Severity::kWarning, Severity::kInfo, Severity::kHint})
     for (Severity fail_on : {Severity::kError, Severity::kWarning, Severity::kInfo}) {
-      std::vector<Diagnostics> findings = {{finding(Rule::ST041, "a")}};
+      std::vector<PathFindings> findings = {{{finding(Rule::ST041, "a")}, {}}};
       LintPolicy policy;
       policy.overrides = {{Rule::ST041, Severity::kHint}, {Rule::ST041, level}};
       policy.fail_on = fail_on;
@@ -151,7 +151,7 @@ TEST_CASE("the limit counts per PATH, file and rule, and keeps the first") {
   for (const char* file : {"a", "b"})
     for (uint64_t offset = 0; offset < 5; ++offset)
       for (Rule rule : {Rule::ST041, Rule::ST044}) many.push_back(finding(rule, file, offset));
-  std::vector<Diagnostics> findings = {many, many};
+  std::vector<PathFindings> findings = {{many, {}}, {many, {}}};
   LintPolicy policy;
   policy.max_issues = 3;
   const IssueList list = apply_policy(findings, policy);
@@ -166,32 +166,27 @@ TEST_CASE("the limit counts per PATH, file and rule, and keeps the first") {
   CHECK(list.cut[7].rule == Rule::ST044);
 
   policy.max_issues = 0;
-  findings = {many};
+  findings = {{many, {}}};
   CHECK(apply_policy(findings, policy).issues.size() == 20);
   policy.max_issues = 5;
-  findings = {many};
+  findings = {{many, {}}};
   CHECK_FALSE(apply_policy(findings, policy).truncated());
 }
 
-TEST_CASE("lines and columns of issues in JSON files") {
-  std::vector<Diagnostics> findings = {
-      {finding(Rule::IX003, "x.index.json", 0), finding(Rule::IX003, "x.index.json", 3),
-       finding(Rule::IX005, "x.index.json", 9), finding(Rule::IX005, "x.index.json", 11),
-       finding(Rule::IX005, "x.index.json", 999), finding(Rule::ST041, "y.safetensors", 9),
-       finding(Rule::IX006, "z.index.json")}};
-  IssueList list = apply_policy(findings, LintPolicy{});
-  const std::vector<PositionRequest> wanted = wanted_positions(list);
-  REQUIRE(wanted.size() == 1);
-  CHECK(wanted[0].file == "x.index.json");
-  set_positions(list, wanted[0], "{\n\n\"\u00e9\u00e9\",\n}");
-  const auto at = [&](size_t i) { return std::pair(list.issues[i].line, list.issues[i].column); };
-  CHECK(at(0) == std::pair<uint64_t, uint64_t>(1, 1));
-  CHECK(at(1) == std::pair<uint64_t, uint64_t>(3, 1));
-  CHECK(at(2) == std::pair<uint64_t, uint64_t>(3, 5));
-  CHECK(at(3) == std::pair<uint64_t, uint64_t>(4, 1));
-  CHECK(at(4) == std::pair<uint64_t, uint64_t>(0, 0));
-  CHECK(at(5) == std::pair<uint64_t, uint64_t>(0, 0));
-  CHECK(at(6) == std::pair<uint64_t, uint64_t>(0, 0));
+TEST_CASE("findings that were counted and not kept count and truncate") {
+  std::vector<PathFindings> paths = {
+      {{finding(Rule::ST062, "a"), finding(Rule::ST062, "a")},
+       {{"a", Rule::ST062, 1000}, {"b", Rule::ST041, 1}, {"b", Rule::ST044, 7}}}};
+  LintPolicy policy;
+  policy.max_issues = 1;
+  policy.ignore = {Rule::ST044};
+  const IssueList list = apply_policy(paths, policy);
+  CHECK(list.issues.size() == 1);
+  CHECK(list.counts == std::array<uint64_t, 4>{1, 1002, 0, 0});
+  CHECK(list.failed);
+  REQUIRE(list.cut.size() == 2);
+  CHECK(list.cut[0].count == 1001);
+  CHECK(list.cut[1].rule == Rule::ST041);
 }
 
 }  // namespace tftf

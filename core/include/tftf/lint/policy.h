@@ -13,6 +13,7 @@
 
 #include "tftf/base/result.h"
 #include "tftf/diagnostic/diagnostic.h"
+#include "tftf/lint/linter.h"
 
 namespace tftf {
 
@@ -54,12 +55,10 @@ void merge_config(LintPolicy& policy, const LintConfig& config, bool max_issues_
 struct Issue {
   Diagnostic finding;
   Severity severity = Severity::kError;
-  uint32_t input = 0;   // which PATH
-  uint64_t line = 0;    // of `finding.offset` in a text file, from 1; 0: not known (set_positions)
-  uint64_t column = 0;  // in code points, from 1
+  uint32_t input = 0;  // which PATH
 };
 
-// How many issues of one rule in one file the limit left out.
+// How many issues of one rule in one file are left out: by the limit, or never kept (OmittedFindings).
 struct CutIssues {
   uint32_t input = 0;
   std::string file;
@@ -69,23 +68,19 @@ struct CutIssues {
 
 struct IssueList {
   std::vector<Issue> issues;         // by PATH, then in the order of the findings
-  std::array<uint64_t, 4> counts{};  // by severity, what the limit left out included
-  std::vector<CutIssues> cut;
+  std::array<uint64_t, 4> counts{};  // by severity, what is left out included
+  std::vector<CutIssues> cut;        // by PATH, then file by bytes, then rule
   bool truncated() const { return !cut.empty(); }
   // Something is at or above the policy's fail level.
   bool failed = false;
 };
 
-// `findings`: one list per PATH, each in the order of sort_findings() (lint/linter.h); they are moved from.
-IssueList apply_policy(std::span<Diagnostics> findings, const LintPolicy& policy);
-
-// The JSON files with issues whose line is wanted: offset known, line not. In order, each once.
-struct PositionRequest {
-  uint32_t input = 0;
-  std::string file;
+// One PATH's findings in the order of sort_findings(), and what was only counted (lint/linter.h).
+struct PathFindings {
+  Diagnostics findings;
+  std::vector<OmittedFindings> omitted;
 };
-std::vector<PositionRequest> wanted_positions(const IssueList& list);
-// Fills line and column of that file's issues from its text.
-void set_positions(IssueList& list, const PositionRequest& request, std::string_view text);
+// The findings are moved from.
+IssueList apply_policy(std::span<PathFindings> paths, const LintPolicy& policy);
 
 }  // namespace tftf
