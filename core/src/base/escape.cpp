@@ -36,6 +36,13 @@ std::string escape_text(std::string_view text) {
   return out;
 }
 
+std::string escape_text_cut(std::string_view text, uint64_t most) {
+  uint64_t at = 0;
+  for (uint64_t shown = 0; at < text.size() && shown < most; ++shown) at += code_point_at(text, at).length;
+  if (at >= text.size()) return escape_text(text);
+  return escape_text(text.substr(0, at)) + "… (" + std::to_string(count_code_points(text)) + " characters)";
+}
+
 std::string quote_name(std::string_view name) {
   std::string out = "\"";
   uint64_t shown = 0;

@@ -23,12 +23,15 @@ constexpr std::string_view kQuotedKeys[] = {"tensor",  "other",     "key",    "s
                                             "entry",   "component", "target", "prefix", "token",  "actual",
                                             "variant", "head",      "single", "index"};
 
+// Literals and details are shown up to here: a hostile number may have a million digits.
+constexpr uint64_t kMaxShownText = 500;
+
 std::string value_text(std::string_view key, const DiagnosticValue& value) {
   struct Visitor {
     bool quoted;
     std::string operator()(std::monostate) const { return "missing"; }
     std::string operator()(const std::string& text) const {
-      return quoted ? quote_name(text) : escape_text(text);
+      return quoted ? quote_name(text) : escape_text_cut(text, kMaxShownText);
     }
     std::string operator()(uint64_t number) const { return std::to_string(number); }
     std::string operator()(int64_t number) const { return std::to_string(number); }

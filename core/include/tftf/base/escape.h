@@ -14,6 +14,9 @@ bool is_invisible(uint32_t code_point);
 // written as \u{XXXX} (upper-case hexadecimal, at least four digits). Quotes are left alone.
 std::string escape_text(std::string_view text);
 
+// escape_text, cut after `most` characters with the full length given: abc… (4000 characters).
+std::string escape_text_cut(std::string_view text, uint64_t most);
+
 // escape_text in double quotes, `"` and `\` escaped by a backslash, cut after 120 characters with the full
 // length given: "abc…" (4000 characters).
 std::string quote_name(std::string_view name);
