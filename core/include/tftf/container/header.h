@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,8 @@ namespace tftf {
 
 // Length of the header's text that readers accept (spec safetensors 1); hosts may allow more (--max-header).
 inline constexpr uint64_t kDefaultMaxHeader = 100'000'000;
+// No option allows more: positions in a header are kept in 31 bits.
+inline constexpr uint64_t kLargestHeader = 0x7FFF'FFF0;
 
 struct TensorInfo {
   std::string name;
@@ -40,14 +43,17 @@ struct Header {
 };
 
 // Everything one read of a header found. `readable`: the text parsed to an object (step 4 of spec lint-rules
-// 3). `sound`: no error among the findings. `header` holds the usable entries when readable; it is complete
-// when sound.
+// 3). `sound`: no error among the findings. `header` holds the usable entries when readable (known dtype,
+// shape and offsets that are whole numbers, begin <= end), duplicates included; it is complete when sound.
 struct HeaderScan {
   bool readable = false;
   bool sound = false;
   uint64_t file_size = 0;
   Header header;
-  Diagnostics findings;  // ST rules but the folder-wide ST090 and the data pass; unordered; `file` as given
+  Diagnostics findings;  // ST rules but ST090 and the data pass; unordered; `file` as given
+  // How many findings of a rule were counted and not kept (HeaderOptions::max_findings); rules without any
+  // are absent.
+  std::vector<std::pair<Rule, uint64_t>> omitted;
 };
 
 // Which bytes of the file are wanted next.
@@ -56,33 +62,44 @@ struct ByteRange {
   uint64_t length = 0;
 };
 
-// Reads one header: a pump that asks for byte ranges (first a small head, then the header text, then small
-// pieces that polyglot and trailing-byte checks need) and never for the data. Never allocates from a length
-// before comparing it with the file size and `max_header`.
+struct HeaderOptions {
+  uint64_t max_header = kDefaultMaxHeader;  // longer headers, or those past kLargestHeader, are ST010
+  // Findings kept per rule: those that come first by offset. A hostile header of 100 MB could make hundreds
+  // of millions; beside this their text is bounded to some 64 MB in all.
+  uint64_t max_findings = 10'000;
+  // Look at the end of the file too (ST070 by ZIP, what trailing bytes begin with). Costs one more range.
+  bool tail = true;
+};
+
+// Reads one header: a pump that asks for byte ranges (first a small head, then the header text unless the
+// head holds it, then the end of the file) and never for the data. Never allocates from a length before
+// comparing it with the file size and `max_header`; memory is bounded by a small multiple of the header's
+// length.
 class HeaderReader {
  public:
   // `file` is the name that findings carry; `file_size` as the host reports it.
-  HeaderReader(std::string file, uint64_t file_size, uint64_t max_header = kDefaultMaxHeader);
+  HeaderReader(std::string file, uint64_t file_size, HeaderOptions options = {});
+  ~HeaderReader();
+  HeaderReader(HeaderReader&&) noexcept;
+  HeaderReader& operator=(HeaderReader&&) noexcept;
   // The next range, always inside the file; nothing when done.
   std::optional<ByteRange> want() const;
-  // The bytes of want(), exactly that many.
+  // The bytes of want(), exactly that many (fewer are taken for a file that shrank: ST009). They are not
+  // needed after the call.
   void supply(Bytes bytes);
-  // The result; call when want() gives nothing.
+  // The host cannot read the file: ST009 with `reason`, a phrase such as "permission denied", and done.
+  void fail(std::string reason);
+  // The result; call once, when want() gives nothing.
   HeaderScan take();
 
  private:
-  void read_head(Bytes bytes);
-  void read_text(Bytes bytes);
-  void read_tail(Bytes bytes);
-
-  enum class Stage { kHead, kText, kTail, kDone };
-  Stage stage_ = Stage::kHead;
-  std::string file_;
-  uint64_t file_size_;
-  uint64_t max_header_;
-  std::string head_;
-  HeaderScan scan_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
+
+// Several floating dtypes in the tensors of `headers` (rule ST090: F4 to F64 and BF16, not C64): the sorted
+// list "BF16:3,F32:1", or nothing when there are fewer than two.
+std::string mixed_dtypes(const std::vector<const Header*>& headers);
 
 // A tensor to be written.
 struct OutputEntry {
