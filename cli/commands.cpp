@@ -1,0 +1,20 @@
+#include "commands.h"
+
+#include "options.h"
+#include "tftf/base/version.h"
+
+namespace tftf::cli {
+
+void add_commands(CLI::App& app, Session& session) {
+  app.name("tftf");
+  app.description("Inspect, lint and transform safetensors checkpoints of any size in little memory.");
+  app.set_help_flag("-h,--help", "Show this help");
+  app.set_version_flag("--version", "tftf, version " + std::string(version()), "Show the version");
+  // At most one: later words are arguments, also those that are names of commands.
+  app.require_subcommand(0, 1);
+  app.get_formatter()->column_width(34);
+
+  add_completion(app, session);
+}
+
+}  // namespace tftf::cli

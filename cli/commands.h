@@ -1,0 +1,15 @@
+// The commands of `tftf`, one file each. A new one: its file, a line here and a line in commands.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "session.h"
+
+namespace tftf::cli {
+
+void add_completion(CLI::App& app, Session& session);
+
+// The whole program `tftf`.
+void add_commands(CLI::App& app, Session& session);
+
+}  // namespace tftf::cli

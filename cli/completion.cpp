@@ -1,0 +1,224 @@
+// Completion scripts for shells, made from the commands and options themselves.
+#include <cctype>
+
+#include "commands.h"
+#include "options.h"
+
+namespace tftf::cli {
+namespace {
+
+struct Choice {
+  std::vector<std::string> names;  // "--dtype", "-i"
+  std::string description;
+  bool takes_value = false;
+  std::vector<std::string> values;  // known ones; empty: a file or any text
+};
+
+struct Node {
+  std::string path;  // "adapter convert", empty for the program itself
+  std::string description;
+  std::vector<Choice> options;
+  std::vector<Node> commands;
+};
+
+Node read_tree(const CLI::App& app, const std::string& path) {
+  Node node{path, app.get_description(), {}, {}};
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty() || !option->nonpositional()) continue;
+    Choice choice;
+    for (const std::string& name : option->get_lnames()) choice.names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) choice.names.push_back("-" + name);
+    choice.description = option->get_description();
+    choice.takes_value = option->get_items_expected_max() > 0;
+    const std::string type = option->get_type_name();
+    if (type.find('|') != std::string::npos) {
+      for (size_t at = 0; at != std::string::npos;) {
+        const size_t end = type.find('|', at);
+        choice.values.push_back(type.substr(at, end == std::string::npos ? end : end - at));
+        at = end == std::string::npos ? end : end + 1;
+      }
+    }
+    node.options.push_back(std::move(choice));
+  }
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    if (command->get_group().empty()) continue;
+    node.commands.push_back(
+        read_tree(*command, path.empty() ? command->get_name() : path + " " + command->get_name()));
+  }
+  return node;
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+// In single quotes for any of the shells.
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+void bash_cases(const Node& node, std::string& words, std::string& values) {
+  std::vector<std::string> all;
+  for (const Node& command : node.commands) all.push_back(command.path.substr(command.path.rfind(' ') + 1));
+  for (const Choice& option : node.options) {
+    all.insert(all.end(), option.names.begin(), option.names.end());
+    for (const std::string& name : option.names) {
+      if (!option.values.empty()) {
+        values +=
+            "    " + quoted(node.path + " " + name) + ") words=" + quoted(join(option.values)) + " ;;\n";
+      } else if (option.takes_value) {
+        values += "    " + quoted(node.path + " " + name) + ") COMPREPLY=(); return ;;\n";
+      }
+    }
+  }
+  words += "      " + quoted(node.path) + ") words=" + quoted(join(all)) + " ;;\n";
+  for (const Node& command : node.commands) bash_cases(command, words, values);
+}
+
+std::string bash(const Node& root, const std::string& program) {
+  std::string words, values, paths;
+  bash_cases(root, words, values);
+  const auto add_paths = [&paths](const Node& node, const auto& self) -> void {
+    for (const Node& command : node.commands) {
+      paths += (paths.empty() ? "" : "|") + quoted(command.path);
+      self(command, self);
+    }
+  };
+  add_paths(root, add_paths);
+  // COMPREPLY empty: the shell completes file names (-o default).
+  return "# bash completion of " + program + "\n_" + program +
+         "() {\n"
+         "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path='' next "
+         "words='' i\n"
+         "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+         "    next=${path:+$path }${COMP_WORDS[i]}\n"
+         "    case $next in\n"
+         "      " +
+         paths +
+         ") path=$next ;;\n      *) break ;;\n    esac\n  done\n"
+         "  case \"$path $previous\" in\n" +
+         values + "    *)\n      case $path in\n" + words +
+         "      esac\n      if [[ $current != -* && -n $path ]]; then COMPREPLY=(); return; fi ;;\n  esac\n"
+         "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n}\n"
+         "complete -o default -o bashdefault -F _" +
+         program + " " + program + "\n";
+}
+
+std::string zsh_text(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '[' || c == ']' || c == ':' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+std::string zsh_function(const std::string& program, const std::string& path) {
+  std::string name = "_" + program;
+  for (const char c : path.empty() ? "" : " " + path) {
+    name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  }
+  return name;
+}
+
+void zsh_functions(const Node& node, const std::string& program, std::string& text) {
+  text += zsh_function(program, node.path) + "() {\n";
+  std::string arguments;
+  for (const Choice& option : node.options) {
+    std::string value;
+    if (!option.values.empty()) {
+      value = ":value:(" + join(option.values) + ")";
+    } else if (option.takes_value) {
+      value = ":value:_files";
+    }
+    for (const std::string& name : option.names) {
+      arguments += " \\\n    " + quoted("*" + name + "[" + zsh_text(option.description) + "]" + value);
+    }
+  }
+  if (node.commands.empty()) {
+    text += "  _arguments" + arguments + " \\\n    '*:file:_files'\n}\n";
+    return;
+  }
+  text += "  local state line\n  _arguments -C" + arguments +
+          " \\\n    '1:command:->command' '*::argument:->argument'\n"
+          "  case $state in\n    command)\n      local -a commands=(\n";
+  for (const Node& command : node.commands) {
+    text += "        " +
+            quoted(zsh_text(command.path.substr(command.path.rfind(' ') + 1)) + ":" + command.description) +
+            "\n";
+  }
+  text += "      )\n      _describe command commands ;;\n    argument)\n      case $line[1] in\n";
+  for (const Node& command : node.commands) {
+    text += "        " + command.path.substr(command.path.rfind(' ') + 1) + ") " +
+            zsh_function(program, command.path) + " ;;\n";
+  }
+  text += "      esac ;;\n  esac\n}\n";
+  for (const Node& command : node.commands) zsh_functions(command, program, text);
+}
+
+std::string zsh(const Node& root, const std::string& program) {
+  std::string text = "#compdef " + program + "\n";
+  zsh_functions(root, program, text);
+  return text + "compdef _" + program + " " + program + "\n";
+}
+
+void fish_lines(const Node& node, const std::string& program, std::string& text) {
+  // A condition of fish: which commands stand on the line, and that none of the node's own does yet.
+  std::string condition;
+  for (size_t at = 0; !node.path.empty() && at != std::string::npos;) {
+    const size_t end = node.path.find(' ', at);
+    condition += (condition.empty() ? "" : "; and ") + std::string("__fish_seen_subcommand_from ") +
+                 node.path.substr(at, end == std::string::npos ? end : end - at);
+    at = end == std::string::npos ? end : end + 1;
+  }
+  std::string names;
+  for (const Node& command : node.commands) names += " " + command.path.substr(command.path.rfind(' ') + 1);
+  const std::string here = condition.empty() ? "__fish_use_subcommand" : condition;
+  for (const Node& command : node.commands) {
+    const std::string fresh =
+        condition.empty() ? here : condition + "; and not __fish_seen_subcommand_from" + names;
+    text += "complete -c " + program + " -f -n " + quoted(fresh) + " -a " +
+            command.path.substr(command.path.rfind(' ') + 1) + " -d " + quoted(command.description) + "\n";
+  }
+  for (const Choice& option : node.options) {
+    text += "complete -c " + program + " -n " + quoted(here);
+    for (const std::string& name : option.names) {
+      text += name.substr(0, 2) == "--" ? " -l " + name.substr(2) : " -s " + name.substr(1);
+    }
+    if (option.takes_value) text += " -r";
+    if (!option.values.empty()) text += " -f -a " + quoted(join(option.values));
+    text += " -d " + quoted(option.description) + "\n";
+  }
+  for (const Node& command : node.commands) fish_lines(command, program, text);
+}
+
+std::string fish(const Node& root, const std::string& program) {
+  std::string text;
+  fish_lines(root, program, text);
+  return text;
+}
+
+}  // namespace
+
+void add_completion(CLI::App& app, Session& session) {
+  auto shell = std::make_shared<std::string>();
+  CLI::App* command =
+      add_command(app, session, "completion", "Print a script that completes commands and options",
+                  [&app, &session, shell] {
+                    const Node root = read_tree(app, "");
+                    session.print(*shell == "bash"  ? bash(root, session.program())
+                                  : *shell == "zsh" ? zsh(root, session.program())
+                                                    : fish(root, session.program()));
+                    return 0;
+                  });
+  command->add_option("SHELL", *shell, "Which shell")
+      ->required()
+      ->type_name("bash|zsh|fish")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""));
+}
+
+}  // namespace tftf::cli
