@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "tftf/base/bytes.h"
+#include "simd/convert.h"
 #include "tftf/simd/floats.h"
 
 namespace tftf {
@@ -46,20 +46,45 @@ void from_integers(DType from, const std::byte* in, std::byte* out, uint64_t cou
   }
 }
 
+// Between F64 and F32: all elements plainly, which compilers make vectors of; a chunk with a NaN once more,
+// since only its bits need care.
 uint64_t f64_to_f32(const std::byte* in, std::byte* out, uint64_t count) {
   uint64_t overflowed = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const double x = load_le<double>(in + 8 * i);
-    const float y = f32_from_f64(x);
-    store_le(out + 4 * i, y);
-    const bool infinite = (bit_cast<uint32_t>(y) & 0x7FFFFFFFu) == 0x7F800000u;
-    overflowed += infinite && (bit_cast<uint64_t>(x) & 0x7FFFFFFFFFFFFFFFu) != 0x7FF0000000000000u;
+  for (uint64_t done = 0; done < count; done += kChunk) {
+    const std::byte* from = in + 8 * done;
+    std::byte* to = out + 4 * done;
+    const size_t length = static_cast<size_t>(count - done < kChunk ? count - done : kChunk);
+    uint64_t peak = 0;
+    for (size_t i = 0; i < length; ++i) {
+      const uint64_t magnitude = load_le<uint64_t>(from + 8 * i) & simd::kF64Magnitude;
+      peak = magnitude > peak ? magnitude : peak;
+      store_le(to + 4 * i, static_cast<float>(load_le<double>(from + 8 * i)));
+    }
+    if (peak < uint64_t{1023 + 127} << 52) continue;  // all below 2^127
+    for (size_t i = 0; i < length; ++i) {
+      const double x = load_le<double>(from + 8 * i);
+      const float y = simd::f64_to_f32(x);
+      store_le(to + 4 * i, y);
+      overflowed += simd::is_finite(x) && simd::is_infinite(y);
+    }
   }
   return overflowed;
 }
 
 void f32_to_f64(const std::byte* in, std::byte* out, uint64_t count) {
-  for (size_t i = 0; i < count; ++i) store_le(out + 8 * i, f64_from_f32(load_le<float>(in + 4 * i)));
+  for (uint64_t done = 0; done < count; done += kChunk) {
+    const std::byte* from = in + 4 * done;
+    std::byte* to = out + 8 * done;
+    const size_t length = static_cast<size_t>(count - done < kChunk ? count - done : kChunk);
+    uint32_t peak = 0;
+    for (size_t i = 0; i < length; ++i) {
+      const uint32_t magnitude = load_le<uint32_t>(from + 4 * i) & simd::kF32Magnitude;
+      peak = magnitude > peak ? magnitude : peak;
+      store_le(to + 8 * i, static_cast<double>(load_le<float>(from + 4 * i)));
+    }
+    if (peak <= simd::kF32Infinity) continue;
+    for (size_t i = 0; i < length; ++i) store_le(to + 8 * i, simd::f32_to_f64(load_le<float>(from + 4 * i)));
+  }
 }
 
 uint64_t widen_f8(const KernelTable& kernels, DType from, DType to, const std::byte* in, std::byte* out,
@@ -98,7 +123,11 @@ uint64_t to_f32(const KernelTable& kernels, DType from, const std::byte* in, std
   const float* values = from == DType::F8_E8M0 ? f8_values(from)
                         : from == DType::F4    ? f4_values()
                                                : f6_values(from);
-  for (uint64_t i = 0; i < count; ++i) store_le(out + 4 * i, values[element_bits(from, in, i)]);
+  const uint32_t bits = dtype_bits(from);
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint32_t code = bits == 8 ? load_le<uint8_t>(in + i) : simd::sub_byte_code(in, i, bits);
+    store_le(out + 4 * i, values[code]);
+  }
   return 0;
 }
 

@@ -2,14 +2,15 @@
 
 #include <array>
 
-#include "tftf/base/bytes.h"
+#include "simd/convert.h"
 
 namespace tftf {
 namespace {
 
-constexpr uint32_t kF32Magnitude = 0x7FFFFFFF;
-constexpr uint32_t kF32Infinity = 0x7F800000;
-constexpr uint32_t kF32QuietNan = 0x7FC00000;
+using simd::kF32Infinity;
+using simd::kF32Magnitude;
+using simd::kF32QuietNan;
+using simd::sub_byte_code;
 
 // 2^exponent for -126 <= exponent <= 127.
 constexpr float power_of_two(int exponent) {
@@ -119,76 +120,14 @@ const SmallFloat& f8_format(DType dtype) {
   }
 }
 
-// `bits` bits (4 or 6) of element `index`, the first element in the lowest bits.
-uint32_t sub_byte_code(const std::byte* data, uint64_t index, uint32_t bits) {
-  const uint64_t at = index * bits;
-  const uint32_t shift = static_cast<uint32_t>(at % 8);
-  uint32_t window = std::to_integer<uint32_t>(data[at / 8]);
-  if (shift + bits > 8) window |= std::to_integer<uint32_t>(data[at / 8 + 1]) << 8;
-  return (window >> shift) & ((1u << bits) - 1);
-}
-
 }  // namespace
 
-float f32_from_bf16(uint16_t code) noexcept { return bit_cast<float>(static_cast<uint32_t>(code) << 16); }
-
-float f32_from_f16(uint16_t code) noexcept {
-  const uint32_t sign = static_cast<uint32_t>(code & 0x8000) << 16;
-  const uint32_t field = (code >> 10) & 31u;
-  const uint32_t fraction = code & 0x3FFu;
-  if (field == 31) {
-    const uint32_t quiet = fraction != 0 ? 0x00400000u : 0;
-    return bit_cast<float>(sign | kF32Infinity | quiet | (fraction << 13));
-  }
-  if (field == 0) {
-    const float magnitude = static_cast<float>(fraction) * power_of_two(-24);
-    return bit_cast<float>(sign | bit_cast<uint32_t>(magnitude));
-  }
-  return bit_cast<float>(sign | ((field + 112) << 23) | (fraction << 13));
-}
-
-uint16_t f16_from_f32(float x) noexcept {
-  const uint32_t bits = bit_cast<uint32_t>(x);
-  const uint32_t sign = (bits >> 16) & 0x8000u;
-  const uint32_t magnitude = bits & kF32Magnitude;
-  uint32_t code = 0;
-  if (magnitude > kF32Infinity) {
-    code = 0x7E00u | ((magnitude >> 13) & 0x3FFu);
-  } else if (magnitude >= 0x477FF000u) {  // 65520, the middle between 65504 and 65536
-    code = 0x7C00u;
-  } else if (magnitude < 0x38800000u) {  // below 2^-14: the last bit of numbers in [0.5, 1) is worth 2^-24
-    code = bit_cast<uint32_t>(bit_cast<float>(magnitude) + 0.5f) - 0x3F000000u;
-  } else {
-    const uint32_t to_even = 0xFFFu + ((magnitude >> 13) & 1u);
-    code = (magnitude + to_even - 0x38000000u) >> 13;
-  }
-  return static_cast<uint16_t>(sign | code);
-}
-
-uint16_t bf16_from_f32(float x) noexcept {
-  const uint32_t bits = bit_cast<uint32_t>(x);
-  if ((bits & kF32Magnitude) > kF32Infinity) return static_cast<uint16_t>((bits >> 16) | 0x40u);
-  return static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
-}
-
-// NaN is handled in integers: WebAssembly leaves the bits of a NaN made by a conversion open.
-float f32_from_f64(double x) noexcept {
-  const uint64_t bits = bit_cast<uint64_t>(x);
-  if ((bits & 0x7FFFFFFFFFFFFFFFu) > 0x7FF0000000000000u) {
-    const uint32_t sign = static_cast<uint32_t>(bits >> 32) & 0x80000000u;
-    return bit_cast<float>(sign | kF32QuietNan | (static_cast<uint32_t>(bits >> 29) & 0x003FFFFFu));
-  }
-  return static_cast<float>(x);
-}
-
-double f64_from_f32(float x) noexcept {
-  const uint32_t bits = bit_cast<uint32_t>(x);
-  if ((bits & kF32Magnitude) > kF32Infinity) {
-    const uint64_t sign = static_cast<uint64_t>(bits & 0x80000000u) << 32;
-    return bit_cast<double>(sign | 0x7FF8000000000000u | (static_cast<uint64_t>(bits & 0x007FFFFFu) << 29));
-  }
-  return static_cast<double>(x);
-}
+float f32_from_bf16(uint16_t code) noexcept { return simd::bf16_to_f32(code); }
+float f32_from_f16(uint16_t code) noexcept { return simd::f16_to_f32(code); }
+uint16_t f16_from_f32(float x) noexcept { return simd::f32_to_f16(x); }
+uint16_t bf16_from_f32(float x) noexcept { return simd::f32_to_bf16(x); }
+float f32_from_f64(double x) noexcept { return simd::f64_to_f32(x); }
+double f64_from_f32(float x) noexcept { return simd::f32_to_f64(x); }
 
 const float* f8_values(DType dtype) noexcept {
   switch (dtype) {
