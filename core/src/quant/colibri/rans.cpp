@@ -4,19 +4,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "tftf/base/crc32.h"
+
 namespace tftf::colibri {
 namespace {
 
 constexpr uint32_t kLowest = 1u << 23;  // states live in [kLowest, 256 * kLowest)
-
-uint32_t crc32(Bytes bytes) {
-  uint32_t crc = 0xFFFFFFFFu;
-  for (std::byte b : bytes) {
-    crc ^= static_cast<uint32_t>(b);
-    for (int i = 0; i < 8; ++i) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
-  }
-  return ~crc;
-}
 
 uint32_t nibble(Bytes packed, uint64_t j) {
   return static_cast<uint32_t>(packed[j / 2]) >> (4 * (j % 2)) & 15;
