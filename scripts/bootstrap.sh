@@ -41,6 +41,7 @@ for part; do
       need libxxhash-dev /usr/include/xxhash.h
       need libssl-dev /usr/include/openssl/ssl.h
       need libeigen3-dev /usr/include/eigen3/Eigen/Core
+      need catch2 /usr/include/catch2/catch.hpp
       ;;
     wasm)
       need emscripten em++
@@ -53,7 +54,6 @@ for part; do
       ;;
     check)
       need git git
-      need catch2 /usr/include/catch2/catch.hpp
       need clang-14 clang++-14
       need libclang-rt-14-dev '/usr/lib/llvm-14/lib/clang/14*/lib/linux/libclang_rt.fuzzer-*.a'
       need llvm-14 /usr/lib/llvm-14/bin/llvm-symbolizer

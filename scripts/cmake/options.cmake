@@ -20,11 +20,25 @@ if(EMSCRIPTEN)
   add_link_options(-fwasm-exceptions -sWASM_BIGINT)
 endif()
 
+# Standard headers parsed once per target: a third of the time of a build from nothing. Not with ccache, which cannot
+# reuse what was compiled with a precompiled header unless it is told to be sloppy.
+function(tftf_precompile target)
+  if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    target_precompile_headers(${target} PRIVATE <algorithm> <array> <bit> <charconv> <cmath> <cstdint> <cstring> <functional>
+                              <limits> <map> <memory> <optional> <span> <string> <string_view> <unordered_map> <utility>
+                              <variant> <vector> ${ARGN})
+  endif()
+endfunction()
+
 # Linked PRIVATE by our targets; what comes from dependencies is SYSTEM.
 add_library(tftf_warnings INTERFACE)
 target_compile_options(tftf_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
                                                -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
                                                $<$<BOOL:${EMSCRIPTEN}>:-Wno-shorten-64-to-32>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 at -O3 sees overlapping copies in its own std::string (its bug 105651) and unset values in std::optional.
+  target_compile_options(tftf_warnings INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+endif()
 if(TFTF_WERROR)
   target_compile_options(tftf_warnings INTERFACE -Werror)
 endif()
