@@ -14,6 +14,7 @@ void add_commands(CLI::App& app, Session& session) {
   app.require_subcommand(0, 1);
   app.get_formatter()->column_width(34);
 
+  add_lint(app, session);
   add_completion(app, session);
 }
 

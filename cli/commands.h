@@ -8,8 +8,12 @@
 namespace tftf::cli {
 
 void add_completion(CLI::App& app, Session& session);
+void add_lint(CLI::App& app, Session& session);
 
 // The whole program `tftf`.
 void add_commands(CLI::App& app, Session& session);
+
+// The whole program `tftf-lint`.
+void set_up_lint_program(CLI::App& app, Session& session);
 
 }  // namespace tftf::cli
