@@ -11,6 +11,7 @@ namespace {
 
 // Enough for every test of foreign content, a git-lfs pointer, and the whole header of most adapters.
 constexpr uint64_t kHeadBytes = 16'384;
+constexpr uint64_t kSniffedBytes = 1024;  // what tests of the beginning look at
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kHubCap = 25'000'000;
 constexpr uint64_t kLargeHeader = 5'242'872;
@@ -78,9 +79,11 @@ void HeaderReader::State::read_head() {
       finding->values = {{"n", length}};
     }
   if (head.size() - kLengthBytes >= length)
-    read_text(std::string_view(head).substr(kLengthBytes, length));
-  else
-    ask(Stage::kText, {kLengthBytes, length});
+    return read_text(std::string_view(head).substr(kLengthBytes, length));
+  // A host may begin thousands of files before it goes on with the first.
+  head.resize(std::min<uint64_t>(head.size(), kSniffedBytes));
+  head.shrink_to_fit();
+  ask(Stage::kText, {kLengthBytes, length});
 }
 
 void HeaderReader::State::read_text(std::string_view text) {
