@@ -6,6 +6,9 @@
 #include <thread>
 
 #include "file_pool.h"
+#include "journal_writer.h"
+#include "output_parts.h"
+#include "output_target.h"
 #include "phase_runner.h"
 #include "posix.h"
 #include "resident_store.h"
@@ -15,156 +18,370 @@
 namespace tftf {
 namespace {
 
-constexpr size_t kMaxOpenFiles = 128;
-constexpr std::string_view kPartSuffix = ".tftf-part";
+constexpr size_t kMaxOpenInputs = 128;
 
-class Execution {
+namespace fs = std::filesystem;
+
+// The files behind Plan::inputs(): opened on demand, and known to be the same all the time.
+class Inputs {
  public:
-  Execution(Plan& plan, const std::vector<RunInput>& inputs, const OutputTarget& target,
-            const ExecuteOptions& options)
+  Inputs(const Plan& plan, const std::vector<RunInput>& inputs, const ExecuteOptions& options)
       : plan_(plan),
         inputs_(inputs),
-        target_(target),
         options_(options),
-        sources_(inputs.size(), kMaxOpenFiles, [this](uint32_t i) { return open_input(i); }),
-        parts_(plan.outputs().size(), kMaxOpenFiles,
-               [this](uint32_t i) { return folder_->open(part(i), true); }) {}
+        files_(kMaxOpenInputs, [this](uint32_t i) { return open(i); }) {}
 
-  Result<RunReport> go() {
-    TFTF_TRY(look_at_inputs());
-    TFTF_TRY(open_folder());
-    const uint32_t threads =
-        options_.threads != 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
-    ResidentStore residents(plan_, sources_);
-    RunState run{.plan = plan_,
-                 .options = options_,
-                 .kernels = options_.kernels != nullptr ? *options_.kernels : best_kernels(),
-                 .threads = threads,
-                 .inputs = sources_,
-                 .outputs = parts_,
-                 .residents = residents};
-    run.total_bytes = plan_.written_bytes();
-    for (size_t phase = 0; phase < plan_.phases().size(); ++phase) {
-      TFTF_TRY(allocate_parts());
-      std::vector<Value> values(static_cast<size_t>(plan_.phases()[phase].value_count()));
-      TFTF_TRY(run_phase(run, phase, values));
-      TFTF_TRY(plan_.finish(phase, values));
+  FilePool<ByteSource>& files() { return files_; }
+  const std::vector<Fingerprint>& fingerprints() const { return first_; }
+
+  // As the plan saw them?
+  Result<void> look() {
+    if (inputs_.size() != plan_.inputs().size()) return Error{.message = "The plan has other inputs."};
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      auto is = now(i);
+      if (!is.ok()) return std::move(is).error();
+      if (is->size != plan_.inputs()[i].size || (inputs_[i].seen && !(*inputs_[i].seen == *is)))
+        return changed(i, "since its header was read");
+      first_.push_back(*is);
     }
-    TFTF_TRY(publish());
-    return RunReport{.resumed = false,
-                     .steps_run = run.steps_run,
-                     .steps_skipped = run.steps_skipped,
-                     .bytes_read = run.bytes_read,
-                     .bytes_written = run.bytes_written};
+    return {};
+  }
+
+  // As at the start?
+  Result<void> look_again() {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      auto is = now(i);
+      if (!is.ok() || !(*is == first_[i])) return changed(i, "while it was read");
+    }
+    return {};
+  }
+
+  std::vector<JournalInput> journal_inputs() const {
+    std::vector<JournalInput> list;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      list.push_back({.path = plan_.inputs()[i].path,
+                      .size = first_[i].size,
+                      .mtime_ns = first_[i].mtime_ns,
+                      .header_sha256 = plan_.inputs()[i].header_sha256});
+    return list;
   }
 
  private:
-  std::string final_name(size_t i) const {
-    if (target_.single_file) return std::filesystem::path(target_.path).filename().string();
-    return plan_.outputs()[i].name;
-  }
-  std::string part(size_t i) const { return final_name(i) + std::string(kPartSuffix); }
-
-  Result<std::shared_ptr<ByteSource>> open_input(uint32_t i) {
+  Result<std::shared_ptr<ByteSource>> open(uint32_t i) {
     auto source = options_.open_input ? options_.open_input(inputs_[i]) : open_file_source(inputs_[i].path);
     if (!source.ok()) return source;
-    auto now = (*source)->fingerprint();
-    if (!now.ok()) return std::move(now).error();
-    if (!(*now == seen_[i])) return changed(i);
+    auto is = (*source)->fingerprint();
+    if (!is.ok()) return std::move(is).error();
+    if (!(*is == first_[i])) return changed(i, "while it was read");
     return source;
   }
 
-  Error changed(size_t i) const {
+  Result<Fingerprint> now(size_t i) {
+    if (!options_.open_input) return file_fingerprint(inputs_[i].path);
+    auto source = options_.open_input(inputs_[i]);
+    if (!source.ok()) return std::move(source).error();
+    return (*source)->fingerprint();
+  }
+
+  Error changed(size_t i, const std::string& when) const {
     return {.code = ErrorCode::kIoChanged,
-            .message = "Input " + quote_name(inputs_[i].path) + " has changed since its header was read.",
+            .message = "Input " + quote_name(inputs_[i].path) + " has changed " + when + ".",
             .file = inputs_[i].path};
   }
 
-  Result<void> look_at_inputs() {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      auto now = file_fingerprint(inputs_[i].path);
-      if (!now.ok()) return std::move(now).error();
-      if (now->size != plan_.inputs()[i].size || (inputs_[i].seen && !(*inputs_[i].seen == *now)))
-        return changed(i);
-      seen_.push_back(*now);
+  const Plan& plan_;
+  const std::vector<RunInput>& inputs_;
+  const ExecuteOptions& options_;
+  FilePool<ByteSource> files_;
+  std::vector<Fingerprint> first_;
+};
+
+// Failures after which the same command can go on where this one stopped.
+bool can_continue(ErrorCode code) {
+  return code == ErrorCode::kIoRead || code == ErrorCode::kIoWrite || code == ErrorCode::kIoSpace ||
+         code == ErrorCode::kInterrupted || code == ErrorCode::kRefusedMemory;
+}
+
+class Execution {
+ public:
+  Execution(Plan& plan, Inputs& inputs, std::shared_ptr<OutputFolder> folder, const OutputTarget& target,
+            const ExecuteOptions& options)
+      : plan_(plan),
+        inputs_(inputs),
+        folder_(std::move(folder)),
+        target_(target),
+        options_(options),
+        parts_(plan, folder_, target, options),
+        residents_(plan, inputs.files()),
+        run_{.plan = plan,
+             .options = options,
+             .kernels = options.kernels != nullptr ? *options.kernels : best_kernels(),
+             .threads =
+                 options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency()),
+             .inputs = inputs.files(),
+             .outputs = parts_.files(),
+             .residents = residents_} {}
+
+  // True once something of an earlier or this run is worth keeping.
+  bool has_progress() const { return run_.resumed || run_.bytes_written != 0; }
+  void discard() {
+    journal_.reset();
+    parts_.discard();
+  }
+
+  Result<RunReport> go() {
+    TFTF_TRY(open_journal());
+    for (size_t phase = 0; phase < plan_.phases().size(); ++phase) {
+      if (auto result = go_phase(phase); !result.ok()) return parts_.space_error(std::move(result).error());
     }
-    return {};
+    TFTF_TRY(parts_.make(journal_->before()));
+    TFTF_TRY(inputs_.look_again());
+    if (auto result = parts_.publish(*journal_); !result.ok())
+      return parts_.space_error(std::move(result).error());
+    return RunReport{.resumed = run_.resumed,
+                     .steps_run = run_.steps_run,
+                     .steps_skipped = run_.steps_skipped,
+                     .bytes_read = run_.bytes_read,
+                     .bytes_written = run_.bytes_written};
   }
 
-  Result<void> open_folder() {
-    std::filesystem::path path(target_.path);
-    if (target_.single_file) path = path.parent_path();
-    if (path.empty()) path = ".";
-    std::error_code error;
-    std::filesystem::create_directories(path, error);
-    if (error) return system_error(ErrorCode::kIoWrite, "create", path.string(), error.value());
-    auto folder = open_output_folder(path.string());
-    if (!folder.ok()) return std::move(folder).error();
-    folder_ = *std::move(folder);
-    return {};
-  }
-
-  Result<void> allocate_parts() {
-    for (; allocated_ < plan_.outputs().size() && plan_.outputs()[allocated_].known; ++allocated_) {
-      auto file = parts_.get(static_cast<uint32_t>(allocated_));
-      if (!file.ok()) return std::move(file).error();
-      TFTF_TRY((*file)->allocate(plan_.outputs()[allocated_].size));
-    }
-    return {};
-  }
-
-  Result<void> publish() {
-    for (uint32_t i = 0; i < plan_.outputs().size(); ++i) {
-      auto file = parts_.get(i);
-      if (!file.ok()) return std::move(file).error();
-      TFTF_TRY((*file)->sync());
-    }
-    parts_.close_all();
-    for (size_t i = 0; i < plan_.outputs().size(); ++i) TFTF_TRY(folder_->rename(part(i), final_name(i)));
-    for (const SideOutput& side : plan_.sides())
-      if (!side.is_index) TFTF_TRY(write_side(side));
-    TFTF_TRY(folder_->sync());
-    for (const SideOutput& side : plan_.sides())
-      if (side.is_index) TFTF_TRY(write_side(side));
-    return folder_->sync();
-  }
-
-  Result<void> write_side(const SideOutput& side) {
-    const std::string name = side.name + std::string(kPartSuffix);
-    auto file = folder_->open(name, false);
+ private:
+  Result<void> open_journal() {
+    auto there = folder_->look(journal_name_);
+    if (!there.ok()) return std::move(there).error();
+    using OpenMode = OutputFolder::OpenMode;
+    auto file = folder_->open(journal_name_, *there ? OpenMode::kOld : OpenMode::kNew);
     if (!file.ok()) return std::move(file).error();
-    if (side.copied) {
-      const std::string path = options_.side_folder + "/" + side.name;
-      auto from = open_file_source(path);
-      if (!from.ok()) return std::move(from).error();
-      std::vector<std::byte> buffer;
-      TFTF_TRY((*file)->copy(0, **from, 0, (*from)->size(), buffer));
-      struct stat info {};
-      if (::stat(path.c_str(), &info) != 0) return system_error(ErrorCode::kIoRead, "look at", path, errno);
-      TFTF_TRY((*file)->set_attributes(info.st_mode, fingerprint_of(info).mtime_ns));
-    } else {
-      TFTF_TRY((*file)->write(0, as_bytes(side.bytes)));
+    const std::string path = folder_->path_of(journal_name_);
+    if (!(*file)->try_lock())
+      return Error{
+          .code = ErrorCode::kRefusedOutput,
+          .message = "Another process is writing there: it holds the journal " + quote_name(path) + ".",
+          .file = path};
+    JournalHead head = journal_head(plan_, inputs_.journal_inputs());
+    Journal before;
+    if (*there && options_.resume) {
+      auto journal = read_journal(*folder_, journal_name_);
+      if (!journal.ok()) return std::move(journal).error();
+      if (*journal) {
+        TFTF_TRY(check_journal(**journal, head, path));
+        TFTF_TRY(check_journal_state(**journal, plan_, path));
+        before = **std::move(journal);
+        run_.resumed = true;
+      }
     }
-    TFTF_TRY((*file)->sync());
-    return folder_->rename(name, side.name);
+    if (!run_.resumed && (*there || !options_.resume)) TFTF_TRY(remove_leftovers());
+    TFTF_TRY((*file)->truncate(before.length));
+    outputs_known_ = run_.resumed ? before.head.outputs.has_value() : head.outputs.has_value();
+    journal_.emplace(plan_, *file, std::move(before), parts_.files(), options_);
+    run_.log = &*journal_;
+    if (!run_.resumed) {
+      TFTF_TRY(journal_->append(journal_head_line(head)));
+      TFTF_TRY(folder_->sync());
+    }
+    return {};
+  }
+
+  // Parts of a run that is not continued.
+  Result<void> remove_leftovers() {
+    auto listed = folder_->list();
+    if (!listed.ok()) return std::move(listed).error();
+    const bool alone = !target_.single_file && !target_.beside;
+    const TargetNames& ours = parts_.names();
+    for (const std::string& name : *listed) {
+      if (!is_part_name(name)) continue;
+      const std::string final = name.substr(0, name.size() - kPartSuffix.size());
+      const auto is = [&](const std::vector<std::string>& names) {
+        return std::find(names.begin(), names.end(), final) != names.end();
+      };
+      if (alone || is(ours.finals) || is(ours.sides)) TFTF_TRY(folder_->remove(name));
+    }
+    return {};
+  }
+
+  Result<void> go_phase(size_t index) {
+    TFTF_TRY(note_outputs());
+    TFTF_TRY(parts_.make(journal_->before()));
+    residents_.take_in();
+    set_total();
+    const Phase phase = plan_.phases()[index];
+    const Journal& before = journal_->before();
+    std::vector<Value> values(static_cast<size_t>(phase.value_count()));
+    const auto take = [&](const auto& by_phase) {
+      const auto found = by_phase.find(index);
+      if (found == by_phase.end()) return false;
+      for (const auto& [at, value] : found->second) {
+        // Any step of the item knows how its values are merged.
+        const uint64_t step =
+            phase.keeps_values ? phase.first + at : plan_.items()[phase.first_item + at].first_step;
+        plan_.merge_values(step, values[static_cast<size_t>(at)], value);
+      }
+      return true;
+    };
+    if (take(before.results)) {
+      skip_phase(phase);
+    } else {
+      take(before.partial);
+      journal_->begin_phase(index);
+      auto result = run_phase(run_, index, values);
+      const bool keep = result.ok() || can_continue(result.error().code);
+      auto flushed = journal_->end_phase(keep);
+      if (!result.ok()) return result;
+      if (!flushed.ok()) return flushed;
+    }
+    TFTF_TRY(plan_.finish(index, values));
+    // What the next phase does depends on these: they are safe before it writes.
+    if (index + 1 < plan_.phases().size() && before.results.count(index) == 0)
+      TFTF_TRY(journal_->append(journal_result_line(index, values)));
+    return check_journal_state(before, plan_, folder_->path_of(journal_name_));
+  }
+
+  void skip_phase(const Phase& phase) {
+    for (const Item& item : plan_.items().subspan(phase.first_item, phase.item_count))
+      for (uint32_t r : std::span(item.residents).first(item.resident_count))
+        if (item.tiles != 0) residents_.release(r, static_cast<uint32_t>(item.tiles));
+    run_.steps_skipped += phase.count;
+    if (!phase.writes) {
+      run_.done_bytes += phase.read_bytes;
+      return;
+    }
+    for (const Item& item : plan_.items().subspan(phase.first_item, phase.item_count))
+      for (const Extent& out : std::span(item.out).first(item.out_count)) run_.done_bytes += out.bytes();
+    for (const Copy& copy : plan_.copies().subspan(phase.first_copy, phase.copy_count))
+      run_.done_bytes += copy.to.bytes();
+    for (const Literal& literal : plan_.literals().subspan(phase.first_literal, phase.literal_count))
+      run_.done_bytes += literal.to.bytes();
+  }
+
+  // The line of outputs that the head could not give.
+  Result<void> note_outputs() {
+    const auto is = journal_outputs(plan_);
+    if (!is) return {};
+    const auto& was = journal_->before().head.outputs;
+    if (was && !(*was == *is))
+      return Error{.code = ErrorCode::kRefusedJournal,
+                   .message = "Cannot continue from journal " + quote_name(folder_->path_of(journal_name_)) +
+                              ": its outputs are others; --no-resume discards it and starts anew.",
+                   .file = folder_->path_of(journal_name_)};
+    if (outputs_known_) return {};
+    outputs_known_ = true;
+    return journal_->append(journal_outputs_line(*is));
+  }
+
+  void set_total() {
+    uint64_t total = plan_.written_bytes();
+    for (const Phase& phase : plan_.phases()) total += phase.writes ? 0 : phase.read_bytes;
+    run_.total_bytes = total;
   }
 
   Plan& plan_;
-  const std::vector<RunInput>& inputs_;
+  Inputs& inputs_;
+  std::shared_ptr<OutputFolder> folder_;
   const OutputTarget& target_;
   const ExecuteOptions& options_;
-  FilePool<ByteSource> sources_;
-  FilePool<OutputFile> parts_;
-  std::shared_ptr<OutputFolder> folder_;
-  std::vector<Fingerprint> seen_;
-  size_t allocated_ = 0;
+  OutputParts parts_;
+  ResidentStore residents_;
+  RunState run_;
+  std::optional<JournalWriter> journal_;
+  const std::string journal_name_ = journal_name(target_);
+  bool outputs_known_ = false;
 };
+
+// Creates the folder and its parents; `made` gets those that were not there, the deepest last.
+Result<void> create_folders(const std::string& path, std::vector<fs::path>& made) {
+  std::vector<fs::path> missing;
+  std::error_code error;
+  for (fs::path at = fs::weakly_canonical(fs::absolute(path, error), error);
+       !at.empty() && !fs::exists(at, error); at = at.parent_path())
+    if (at.has_filename()) missing.push_back(at);
+  for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
+    if (fs::create_directory(*at, error)) made.push_back(*at);
+    if (error) return system_error(ErrorCode::kIoWrite, "create", at->string(), error.value());
+  }
+  return {};
+}
+
+Result<void> check(const Plan& plan, const Inputs& inputs, const OutputTarget& target,
+                   const TargetNames& names, const ExecuteOptions& options) {
+  TFTF_TRY(check_place(target, names, inputs.fingerprints(), options));
+  const std::string path = target_folder(target);
+  std::error_code error;
+  if (!fs::exists(path, error)) return {};
+  auto folder = open_output_folder(path);
+  if (!folder.ok()) return std::move(folder).error();
+  bool continues = false;
+  if (options.resume) {
+    auto journal = read_journal(**folder, names.journal);
+    if (!journal.ok()) return std::move(journal).error();
+    continues = journal->has_value();
+    if (continues)
+      TFTF_TRY(check_journal(**journal, journal_head(plan, inputs.journal_inputs()),
+                             (*folder)->path_of(names.journal)));
+  }
+  return check_contents(**folder, target, names, continues, options);
+}
+
+Result<RunReport> run(Plan& plan, Inputs& inputs, std::shared_ptr<OutputFolder> folder,
+                      const OutputTarget& target, const ExecuteOptions& options) {
+  Execution execution(plan, inputs, std::move(folder), target, options);
+  auto report = execution.go();
+  if (report.ok()) return report;
+  const ErrorCode code = report.error().code;
+  // Refused journals and outputs are not ours to remove.
+  if (code == ErrorCode::kRefusedJournal || code == ErrorCode::kRefusedOutput) return report;
+  if (!can_continue(code) || !execution.has_progress()) execution.discard();
+  return report;
+}
 
 }  // namespace
 
+Result<void> check_target(const Plan& plan, const std::vector<RunInput>& inputs, const OutputTarget& target,
+                          const ExecuteOptions& options) {
+  Inputs files(plan, inputs, options);
+  TFTF_TRY(files.look());
+  return check(plan, files, target, target_names(plan, target), options);
+}
+
+Result<std::optional<uint64_t>> journal_tile(const OutputTarget& target) {
+  const std::string path = target_folder(target);
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return std::optional<uint64_t>();
+  auto folder = open_output_folder(path);
+  if (!folder.ok()) return std::move(folder).error();
+  auto journal = read_journal(**folder, journal_name(target));
+  if (!journal.ok()) return std::move(journal).error();
+  return *journal ? std::optional<uint64_t>((*journal)->head.tile) : std::nullopt;
+}
+
 Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs, const OutputTarget& target,
                           const ExecuteOptions& options) {
-  return Execution(plan, inputs, target, options).go();
+  Inputs files(plan, inputs, options);
+  TFTF_TRY(files.look());
+  if (target.single_file && plan.outputs().size() != 1)
+    return Error{.message = "A single file was asked for, and the plan has several."};
+  TFTF_TRY(check(plan, files, target, target_names(plan, target), options));
+  std::vector<fs::path> made;
+  const auto undo = [&] {
+    std::error_code error;
+    for (auto at = made.rbegin(); at != made.rend(); ++at) fs::remove(*at, error);  // only if empty
+  };
+  if (auto created = create_folders(target_folder(target), made); !created.ok()) {
+    undo();
+    return std::move(created).error();
+  }
+  auto folder = open_output_folder(target_folder(target));
+  if (!folder.ok()) return std::move(folder).error();
+  auto report = run(plan, files, *folder, target, options);
+  if (!report.ok()) undo();
+  return report;
+}
+
+Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs,
+                          std::shared_ptr<OutputFolder> folder, const ExecuteOptions& options) {
+  Inputs files(plan, inputs, options);
+  TFTF_TRY(files.look());
+  const OutputTarget target{.path = "."};
+  return run(plan, files, std::move(folder), target, options);
 }
 
 }  // namespace tftf

@@ -16,11 +16,12 @@ template <class File>
 class FilePool {
  public:
   using Open = std::function<Result<std::shared_ptr<File>>(uint32_t index)>;
-  FilePool(size_t count, size_t limit, Open open) : limit_(limit), open_(std::move(open)), slots_(count) {}
+  FilePool(size_t limit, Open open) : limit_(limit), open_(std::move(open)) {}
 
   // The file stays open while the result lives; beyond the limit the one unused for longest is closed.
   Result<std::shared_ptr<File>> get(uint32_t index) {
     const std::lock_guard lock(mutex_);
+    if (slots_.size() <= index) slots_.resize(index + size_t{1});
     Slot& slot = slots_[index];
     slot.used = ++clock_;
     if (slot.file) return slot.file;

@@ -1,6 +1,7 @@
 #include "tftf_native/output_folder.h"
 
 #include <dirent.h>
+#include <sys/file.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -40,9 +41,19 @@ class PosixFile : public OutputFile {
       if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
         return system_error(ErrorCode::kIoWrite, "make room for", path_, errno);
     }
+    struct stat info {};
+    if (::fstat(fd_.get(), &info) == 0 && static_cast<uint64_t>(info.st_size) >= size) return {};
+    return truncate(size);
+  }
+
+  Result<void> truncate(uint64_t size) override {
     if (retry([&] { return ::ftruncate(fd_.get(), static_cast<off_t>(size)); }) != 0)
-      return system_error(ErrorCode::kIoWrite, "make room for", path_, errno);
+      return system_error(ErrorCode::kIoWrite, "set the size of", path_, errno);
     return {};
+  }
+
+  bool try_lock() override {
+    return retry([&] { return ::flock(fd_.get(), LOCK_EX | LOCK_NB); }) == 0 || errno != EWOULDBLOCK;
   }
 
   Result<void> write(uint64_t offset, Bytes bytes) override {
@@ -152,10 +163,13 @@ class PosixFolder : public OutputFolder {
                                      .allocated = static_cast<uint64_t>(info.st_blocks) * 512});
   }
 
-  Result<std::shared_ptr<OutputFile>> open(const std::string& name, bool keep) override {
-    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (keep ? 0 : O_EXCL);
+  Result<std::shared_ptr<OutputFile>> open(const std::string& name, OpenMode mode) override {
+    const int flags =
+        O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (mode == OpenMode::kNew ? O_CREAT | O_EXCL : 0);
     Descriptor fd(retry([&] { return ::openat(fd_.get(), name.c_str(), flags, 0666); }));
-    if (!fd) return system_error(ErrorCode::kIoWrite, "create", path_of(name), errno);
+    if (!fd)
+      return system_error(ErrorCode::kIoWrite, mode == OpenMode::kNew ? "create" : "open", path_of(name),
+                          errno);
     struct stat info {};
     if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
       return Error{.code = ErrorCode::kIoWrite,

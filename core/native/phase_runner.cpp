@@ -129,18 +129,25 @@ class Runner {
     return run_step(worker, phase_.first + unit - chunks_);
   }
 
+  static uint64_t total(std::span<const Extent> extents) {
+    uint64_t bytes = 0;
+    for (const Extent& extent : extents) bytes += extent.bytes();
+    return bytes;
+  }
+
+  // What writes nothing is never done before: nothing would tell.
   bool skipped(std::span<const Extent> out) {
-    if (run_.log == nullptr || !run_.log->was_done(out)) return false;
-    for (const Extent& extent : out) run_.done_bytes += extent.bytes();
+    const uint64_t bytes = total(out);
+    if (run_.log == nullptr || bytes == 0 || !run_.log->was_done(out)) return false;
+    run_.done_bytes += bytes;
     return true;
   }
 
-  void written(std::span<const Extent> out, uint64_t value_index, const Value* value) {
-    uint64_t bytes = 0;
-    for (const Extent& extent : out) bytes += extent.bytes();
+  Result<void> written(std::span<const Extent> out, uint64_t step, uint64_t index, const Value& value) {
+    const uint64_t bytes = total(out);
     run_.done_bytes += bytes;
     run_.bytes_written += bytes;
-    if (run_.log != nullptr) run_.log->add(out, value_index, value);
+    return run_.log != nullptr && bytes != 0 ? run_.log->add(out, step, index, value) : Result<void>();
   }
 
   Result<void> write_literal(Worker& worker, size_t index) {
@@ -148,8 +155,7 @@ class Runner {
     const std::span<const Extent> out(&literal.to, 1);
     if (skipped(out)) return {};
     TFTF_TRY(write(worker, literal.to, as_bytes(literal.bytes).data()));
-    written(out, 0, nullptr);
-    return {};
+    return written(out, DoneLog::kNoStep, 0, {});
   }
 
   Result<void> copy_chunk(Worker& worker, uint64_t chunk) {
@@ -173,8 +179,7 @@ class Runner {
       note_dirty(worker, to);
     }
     run_.bytes_read += bytes;
-    written(out, 0, nullptr);
-    return {};
+    return written(out, DoneLog::kNoStep, 0, {});
   }
 
   Result<void> run_step(Worker& worker, uint64_t step) {
@@ -231,8 +236,7 @@ class Runner {
       const std::lock_guard lock(values_mutex_);
       plan_.merge_values(step, values_[static_cast<size_t>(index)], value);
     }
-    if (phase_.writes) written(io.out, index, &value);
-    return {};
+    return phase_.writes ? written(io.out, step, index, value) : Result<void>();
   }
 
   // The first tile of a tensor announces the window before it, every other one the piece that enters the

@@ -19,8 +19,11 @@ class DoneLog {
   virtual ~DoneLog() = default;
   // All of these ranges are done by an earlier run (never changes while a phase runs).
   virtual bool was_done(std::span<const Extent> out) const = 0;
-  // Written, not synced. `value` (null: none) belongs to number `value_index` of the phase.
-  virtual void add(std::span<const Extent> out, uint64_t value_index, const Value* value) = 0;
+  // Written by `step` (kNoStep: a copy or literal), not synced. `value` belongs to number `index` of the
+  // phase. An error is one of the log itself and ends the run.
+  static constexpr uint64_t kNoStep = UINT64_MAX;
+  virtual Result<void> add(std::span<const Extent> out, uint64_t step, uint64_t index,
+                           const Value& value) = 0;
 };
 
 // What all phases of one run share.

@@ -12,9 +12,13 @@ Result<void> read_extent(FilePool<ByteSource>& inputs, const Extent& extent, std
   return {};
 }
 
-ResidentStore::ResidentStore(const Plan& plan, FilePool<ByteSource>& inputs)
-    : plan_(plan), inputs_(inputs), slots_(plan.residents().size()) {
-  for (size_t i = 0; i < slots_.size(); ++i) slots_[i].users = plan.residents()[i].users;
+void ResidentStore::take_in() {
+  slots_.resize(plan_.residents().size());
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const uint32_t users = plan_.residents()[i].users;
+    slots_[i].users += users - slots_[i].counted;
+    slots_[i].counted = users;
+  }
 }
 
 Result<std::unique_ptr<std::byte[]>> ResidentStore::load(uint32_t index) {
@@ -52,10 +56,11 @@ Result<Bytes> ResidentStore::acquire(uint32_t index) {
   return Bytes(slot.bytes.get(), bytes);
 }
 
-void ResidentStore::release(uint32_t index) {
+void ResidentStore::release(uint32_t index, uint32_t users) {
   Slot& slot = slots_[index];
   const std::lock_guard lock(mutex_);
-  if (--slot.users != 0 || slot.state != State::kReady) return;
+  slot.users -= users;
+  if (slot.users != 0 || slot.state != State::kReady) return;
   slot.bytes.reset();
   slot.state = State::kEmpty;
   alive_ -= plan_.residents()[index].ready_bytes;

@@ -14,18 +14,21 @@ namespace tftf {
 
 class ResidentStore {
  public:
-  ResidentStore(const Plan& plan, FilePool<ByteSource>& inputs);
+  ResidentStore(const Plan& plan, FilePool<ByteSource>& inputs) : plan_(plan), inputs_(inputs) {}
+  // Residents and users that a finish() has added.
+  void take_in();
   // Loads and prepares it unless it is there. A waiting thread gets the error of the one that failed.
   Result<Bytes> acquire(uint32_t resident);
-  // One of its users is done (or skipped, without having acquired it).
-  void release(uint32_t resident);
+  // So many of its users are done (or skipped, without having acquired it).
+  void release(uint32_t resident, uint32_t users = 1);
   uint64_t alive_bytes() const;
 
  private:
   enum class State { kEmpty, kLoading, kReady };
   struct Slot {
     State state = State::kEmpty;
-    uint32_t users = 0;
+    uint32_t users = 0;    // still to come
+    uint32_t counted = 0;  // of the plan's users, taken in
     std::unique_ptr<std::byte[]> bytes;
   };
 

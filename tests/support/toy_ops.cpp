@@ -15,7 +15,7 @@ void flat_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
   const uint64_t count = unit_count(item, tile);
   io.in.push_back(slice(item.in[0], begin, count));
   for (size_t k = 0; k < item.out_count; ++k) {
-    const uint64_t bytes = item.out[k].row_bytes / item.units;
+    const uint64_t bytes = item.units == 0 ? 0 : item.out[k].row_bytes / item.units;
     io.out.push_back(slice(item.out[k], begin * bytes, count * bytes));
   }
 }
@@ -32,6 +32,11 @@ void xor_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&,
   report(item, tile, slot.in[0], value);
   for (uint64_t i = 0; i < unit_count(item, tile); ++i)
     slot.out[0][i] = slot.in[0][i] ^ static_cast<std::byte>(item.arg[0]);
+}
+
+void xor_table_run(const Item& item, uint64_t tile, const Tables& tables, const KernelTable&,
+                   const Slot& slot, Value&) noexcept {
+  for (uint64_t i = 0; i < unit_count(item, tile); ++i) slot.out[0][i] = slot.in[0][i] ^ tables.table[0][0];
 }
 
 void spread_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
@@ -70,6 +75,12 @@ const TileOp kXor{.id = "xor", .io = flat_io, .run = xor_run};
 const TileOp kSpread{.id = "spread", .io = flat_io, .run = spread_run};
 const TileOp kColumns{.id = "columns", .io = columns_io, .run = columns_run};
 const TileOp kMeasure{.id = "sum", .io = flat_io, .run = measure_run};
+const TileOp kXorTable{.id = "xor-table", .io = flat_io, .run = xor_table_run};
+
+void add_one(std::span<const std::byte> raw, std::span<std::byte> ready, const void*) noexcept {
+  for (size_t i = 0; i < raw.size(); ++i)
+    ready[i] = static_cast<std::byte>(std::to_integer<unsigned>(raw[i]) + 1);
+}
 
 std::string pattern(size_t size, uint32_t seed) {
   std::string bytes(size, '\0');

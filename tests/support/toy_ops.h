@@ -19,6 +19,10 @@ extern const TileOp kSpread;
 extern const TileOp kColumns;
 // Reads only; reports as kXor.
 extern const TileOp kMeasure;
+// As kXor, with the first byte of the first table.
+extern const TileOp kXorTable;
+// For a resident: every byte plus one.
+void add_one(std::span<const std::byte> raw, std::span<std::byte> ready, const void* context) noexcept;
 
 // Bytes that differ from place to place and from seed to seed.
 std::string pattern(size_t size, uint32_t seed);

@@ -180,6 +180,19 @@ void PlanBuilder::on_finish(Extend extend) {
   state_->extends = true;
 }
 
+void PlanBuilder::check_residents() {
+  PlanState& state = *state_;
+  for (; state.sealed_residents < state.residents.size(); ++state.sealed_residents)
+    for (const Extent& from : state.residents[state.sealed_residents].from) {
+      Extent whole = from;
+      whole.rows = 1;
+      const auto rows = checked_mul(from.rows == 0 ? 0 : from.rows - 1, from.stride);
+      const auto bytes = rows ? checked_add(*rows, from.row_bytes) : std::nullopt;
+      whole.row_bytes = bytes.value_or(UINT64_MAX);
+      if (!inside_input(state, whole)) state.fault("a resident lies outside of its input");
+    }
+}
+
 // Takes in what was added since the last time: numbers the steps, gives copies and literals to the first new
 // writing phase, checks.
 Result<void> PlanBuilder::seal() {
@@ -210,7 +223,7 @@ Result<void> PlanBuilder::seal() {
               std::back_inserter(state.literals));
     state.pending_copies.clear();
     state.pending_literals.clear();
-    for (const Copy& copy : copies) state.read_bytes += copy.from.row_bytes;
+    for (const Copy& copy : copies) writing->read_bytes += copy.from.row_bytes;
   }
   for (size_t p = state.sealed_phases; p < state.phases.size(); ++p) {
     Phase& phase = state.phases[p];
@@ -223,6 +236,7 @@ Result<void> PlanBuilder::seal() {
     }
     phase.count = step - phase.first;
   }
+  check_residents();
   if (state.mistake) return *state.mistake;
   state.sealed_phases = state.phases.size();
 
@@ -239,17 +253,6 @@ Result<void> PlanBuilder::seal() {
 }
 
 Result<Plan> PlanBuilder::build() {
-  PlanState& state = *state_;
-  for (const Resident& resident : state.residents)
-    for (const Extent& from : resident.from) {
-      Extent whole = from;
-      whole.rows = 1;
-      const auto rows = checked_mul(from.rows == 0 ? 0 : from.rows - 1, from.stride);
-      const auto bytes = rows ? checked_add(*rows, from.row_bytes) : std::nullopt;
-      whole.row_bytes = bytes.value_or(UINT64_MAX);
-      if (!inside_input(state, whole)) state.fault("a resident lies outside of its input");
-      state.read_bytes += from.bytes();
-    }
   TFTF_TRY(seal());
   Plan plan;
   plan.state_ = state_;

@@ -83,7 +83,7 @@ Result<void> walk_phase(PlanState& state, size_t index) {
         if (in.file >= state.inputs.size() || !inside(in, state.inputs[in.file].size))
           return fault("a step of " + name(item) + " reads outside of its input");
         in_bytes += slot_bytes(in.bytes());
-        state.read_bytes += in.bytes();
+        phase.read_bytes += in.bytes();
       }
       if (io.out.size() != item.out_count) return fault("a step of " + name(item) + " lacks an output");
       uint64_t out_bytes = 0;

@@ -87,7 +87,12 @@ Result<void> Plan::finish(size_t phase, std::span<const Value> values) {
   return {};
 }
 
-uint64_t Plan::read_bytes() const { return state_->read_bytes; }
+uint64_t Plan::read_bytes() const {
+  uint64_t bytes = 0;
+  for (const Phase& phase : state_->phases) bytes += phase.read_bytes;
+  for (const Resident& resident : state_->residents) bytes += resident.users == 0 ? 0 : resident.raw_bytes;
+  return bytes;
+}
 
 uint64_t Plan::written_bytes() const {
   uint64_t bytes = 0;

@@ -33,9 +33,9 @@ struct PlanState {
   std::vector<Literal> pending_literals;
 
   size_t sealed_phases = 0;  // those that seal() has been over
-  size_t ready_phases = 0;   // those whose steps have been walked
+  size_t sealed_residents = 0;
+  size_t ready_phases = 0;  // those whose steps have been walked
   size_t finished = 0;
-  uint64_t read_bytes = 0;
   std::string hash;              // as of the first finish()
   std::optional<Error> mistake;  // the first one of the builder's caller
 
@@ -47,7 +47,7 @@ struct PlanState {
 // Every byte of every output is written exactly once by the items, copies and literals there are.
 Result<void> check_coverage(const PlanState& state);
 // Calls io() for every step of a phase: inputs lie inside their files, outputs continue where the tile before
-// ended; sets the phase's maxima and adds to read_bytes.
+// ended; sets the phase's maxima and adds to its read_bytes.
 Result<void> walk_phase(PlanState& state, size_t phase);
 
 // Rounds a buffer up so that the next one is aligned.

@@ -118,6 +118,7 @@ struct Phase {
   uint64_t in_bytes = 0;
   uint64_t out_bytes = 0;
   uint64_t scratch_bytes = 0;
+  uint64_t read_bytes = 0;  // by its steps and copies, residents not counted
   bool writes = true;
   bool keeps_values = false;  // finish() gets one Value per step; otherwise one per item, merged
   // Values one gets for finish(), in order of steps or items.
@@ -232,7 +233,7 @@ class Plan {
   // `values`: phase.value_count() of them. Invalidates the spans above when it appends.
   Result<void> finish(size_t phase, std::span<const Value> values);
 
-  // Bytes that steps and copies read, and bytes of all outputs (those known so far): for progress.
+  // Bytes that phases and residents read, and bytes of all outputs (those known so far).
   uint64_t read_bytes() const;
   uint64_t written_bytes() const;
   // Bytes of slots for `threads` workers plus the residents of threads + 1 items: what --max-memory limits.
@@ -290,6 +291,7 @@ class PlanBuilder {
   friend class Plan;
   explicit PlanBuilder(std::shared_ptr<PlanState> state) : state_(std::move(state)) {}
   Result<void> seal();
+  void check_residents();
 
   std::shared_ptr<PlanState> state_;
 };

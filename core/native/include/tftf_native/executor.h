@@ -48,10 +48,11 @@ struct ExecuteOptions {
   std::string input_folder{};  // of the model; empty when a lone file was given
   std::string side_folder{};   // where copied side files come from
   std::function<void(const Progress&)>
-      progress{};                             // called by the calling thread, ten times a second and at the end
+      progress{};                           // called by the calling thread, ten times a second and at the end
   const std::atomic<bool>* stop = nullptr;  // set: the run ends with kInterrupted, its journal flushed
   std::chrono::milliseconds journal_interval{500};
   uint64_t journal_bytes = 256 << 20;
+  uint32_t journal_rest = 10;  // a flush is followed by at least so many times its own duration
   std::function<Result<std::shared_ptr<ByteSource>>(const RunInput&)>
       open_input{};  // null: open_file_source()
 };
@@ -64,10 +65,27 @@ struct RunReport {
   uint64_t bytes_written = 0;
 };
 
-// Errors: kIoRead, kIoWrite, kIoSpace (message and `expected`/`found` give the bytes), kIoChanged,
-// kInterrupted, kRefusedOutput, kRefusedJournal, and whatever Plan::finish() refuses. After a refusal nothing
-// is left; after an interruption or a failed read or write the parts and the journal are.
+// Refuses what must not be written: an output that exists (unless it is empty, to be overwritten, or holds
+// the journal of this plan over these inputs), that is an input or lies in `input_folder`, by whatever path,
+// link or hard link. Creates nothing: what a dry run calls, and execute() itself. kRefusedOutput,
+// kRefusedJournal, kIoChanged, kIoRead.
+Result<void> check_target(const Plan& plan, const std::vector<RunInput>& inputs, const OutputTarget& target,
+                          const ExecuteOptions& options);
+
+// The tile size of the journal that an interrupted run left there: to be asked before planning, since results
+// of phases belong to it. Nothing when there is no journal; kRefusedJournal when it is not one of ours.
+Result<std::optional<uint64_t>> journal_tile(const OutputTarget& target);
+
+// Errors: kIoRead, kIoWrite, kIoSpace (`expected` and `found` give the bytes needed and free), kIoChanged,
+// kInterrupted, kRefusedOutput, kRefusedJournal, kRefusedMemory, and whatever Plan::finish() refuses. After a
+// refusal or a changed input nothing of this run is left; after an interruption or a failed read or write its
+// parts and journal are, and the same call continues.
 Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs, const OutputTarget& target,
                           const ExecuteOptions& options);
+
+// The same into a folder given as such, for hosts and tests that bring their own; nothing is looked for
+// around it.
+Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs,
+                          std::shared_ptr<OutputFolder> folder, const ExecuteOptions& options);
 
 }  // namespace tftf

@@ -22,8 +22,12 @@ inline constexpr uint64_t kMaxWrite = 1 << 20;
 class OutputFile {
  public:
   virtual ~OutputFile() = default;
-  // The file gets this size; its space is taken now where the file system can.
+  // The file gets at least this size; its space is taken now where the file system can.
   virtual Result<void> allocate(uint64_t size) = 0;
+  virtual Result<void> truncate(uint64_t size) = 0;
+  // Held until the file is closed or the process ends; false: another process has it. True where locks are
+  // not known.
+  virtual bool try_lock() { return true; }
   virtual Result<void> write(uint64_t offset, Bytes bytes) = 0;
   // Bytes of another file, inside the kernel where it can; `buffer` for where it cannot.
   virtual Result<void> copy(uint64_t offset, ByteSource& from, uint64_t from_offset, uint64_t bytes,
@@ -49,9 +53,10 @@ class OutputFolder {
   virtual Result<std::vector<std::string>> list() = 0;
   // What the name is, links not followed; nothing when it is not there.
   virtual Result<std::optional<EntryInfo>> look(const std::string& name) = 0;
-  // A regular file: an existing one is kept as it is when `keep`, else must not be there (links never
-  // followed).
-  virtual Result<std::shared_ptr<OutputFile>> open(const std::string& name, bool keep) = 0;
+  // A regular file, links never followed. kNew: must not be there yet; kOld: must be there and is kept as it
+  // is.
+  enum class OpenMode { kNew, kOld };
+  virtual Result<std::shared_ptr<OutputFile>> open(const std::string& name, OpenMode mode) = 0;
   // The whole content of a small file.
   virtual Result<std::string> read(const std::string& name, uint64_t limit) = 0;
   virtual Result<void> rename(const std::string& from, const std::string& to) = 0;

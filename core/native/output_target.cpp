@@ -1,0 +1,132 @@
+#include "output_target.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "posix.h"
+#include "tftf/base/escape.h"
+
+namespace tftf {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error refused(const std::string& path, const std::string& why) {
+  return {.code = ErrorCode::kRefusedOutput,
+          .message = "Cannot write to " + quote_name(path) + ": " + why + ".",
+          .file = path};
+}
+
+bool same_file(const Fingerprint& a, const Fingerprint& b) {
+  return a.device == b.device && a.inode == b.inode;
+}
+
+// The folder itself or one of its parents is `folder`, compared as files: links and mounts are seen through.
+bool lies_in(const fs::path& resolved, const Fingerprint& folder) {
+  for (fs::path at = resolved;; at = at.parent_path()) {
+    if (auto here = file_fingerprint(at.string()); here.ok() && same_file(*here, folder)) return true;
+    if (at == at.parent_path()) return false;
+  }
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+std::string target_folder(const OutputTarget& target) {
+  if (!target.single_file) return target.path;
+  const std::string folder = fs::path(target.path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+std::string journal_name(const OutputTarget& target) {
+  return target.single_file ? fs::path(target.path).filename().string() + ".tftf-journal" : ".tftf-journal";
+}
+
+TargetNames target_names(const Plan& plan, const OutputTarget& target) {
+  TargetNames names{.finals = {}, .sides = {}, .journal = journal_name(target)};
+  for (const Output& output : plan.outputs())
+    names.finals.push_back(target.single_file ? fs::path(target.path).filename().string() : output.name);
+  for (const SideOutput& side : plan.sides()) names.sides.push_back(side.name);
+  return names;
+}
+
+Result<std::optional<Journal>> read_journal(OutputFolder& folder, const std::string& name) {
+  auto there = folder.look(name);
+  if (!there.ok()) return std::move(there).error();
+  if (!there->has_value()) return std::optional<Journal>();
+  if (!(*there)->regular) return refused(folder.path_of(name), "it is there and is not a regular file");
+  auto text = folder.read(name, kMaxJournal);
+  if (!text.ok()) return std::move(text).error();
+  return parse_journal(*text, folder.path_of(name));
+}
+
+Result<void> check_place(const OutputTarget& target, const TargetNames& names,
+                         const std::vector<Fingerprint>& inputs, const ExecuteOptions& options) {
+  std::error_code error;
+  const fs::path path(target.path);
+  if (target.path.empty() || (target.single_file && !path.has_filename()))
+    return Error{.code = ErrorCode::kUsage, .message = "The output has no name."};
+  const fs::path folder = fs::weakly_canonical(fs::absolute(target_folder(target), error), error);
+  if (error) return system_error(ErrorCode::kRefusedOutput, "write to", target.path, error.value());
+
+  if (!options.input_folder.empty()) {
+    auto input = file_fingerprint(options.input_folder);
+    if (!input.ok()) return std::move(input).error();
+    if (lies_in(folder, *input)) return refused(target.path, "it is or lies in the input folder");
+  }
+  const auto is_input = [&](const std::string& file) {
+    auto here = file_fingerprint(file);
+    return here.ok() && std::any_of(inputs.begin(), inputs.end(),
+                                    [&](const Fingerprint& input) { return same_file(input, *here); });
+  };
+  if (is_input(target.path)) return refused(target.path, "it is an input");
+  std::vector<std::string> all = names.finals;
+  all.insert(all.end(), names.sides.begin(), names.sides.end());
+  for (const std::string& name : all)
+    for (const std::string& file : {name, part_name(name)})
+      if (is_input((folder / file).string())) return refused((folder / file).string(), "it is an input");
+  if (is_input((folder / names.journal).string()))
+    return refused((folder / names.journal).string(), "it is an input");
+
+  const fs::file_status status = fs::status(path, error);
+  if (target.single_file) {
+    if (fs::is_directory(status)) return refused(target.path, "it is a folder");
+    if (fs::exists(status) && !fs::is_regular_file(status))
+      return refused(target.path, "it is not a regular file");
+  }
+  const fs::file_status above = fs::status(folder, error);
+  if (fs::exists(above) && !fs::is_directory(above)) return refused(folder.string(), "it is not a folder");
+  return {};
+}
+
+Result<void> check_contents(OutputFolder& folder, const OutputTarget& target, const TargetNames& names,
+                            bool journal, const ExecuteOptions& options) {
+  auto listed = folder.list();
+  if (!listed.ok()) return std::move(listed).error();
+  std::vector<std::string> ours = names.finals;
+  ours.insert(ours.end(), names.sides.begin(), names.sides.end());
+  const bool alone = !target.single_file && !target.beside;
+  for (const std::string& name : *listed) {
+    if (name == names.journal) continue;
+    const bool part = is_part_name(name) && contains(ours, name.substr(0, name.size() - kPartSuffix.size()));
+    const bool mine = part || contains(ours, name);
+    if (!mine && !alone) continue;
+    if (mine) {
+      auto info = folder.look(name);
+      if (!info.ok()) return std::move(info).error();
+      if (*info && !(*info)->regular && !fs::is_symlink(folder.path_of(name)))
+        return refused(folder.path_of(name), "it is there and is not a regular file");
+    }
+    if (journal || options.overwrite) continue;
+    if (is_part_name(name) && !options.resume && (part || alone)) continue;  // removed at the start
+    return alone ? refused(target.path, "the folder is not empty, it holds " + quote_name(name))
+                 : refused(folder.path_of(name), "it exists already");
+  }
+  return {};
+}
+
+}  // namespace tftf
