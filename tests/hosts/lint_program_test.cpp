@@ -266,7 +266,7 @@ TEST_CASE("unreadable and strange files are ST009 and exit 1") {
   CHECK(lint({s / "pipe.safetensors"}).status == 1);
   CHECK(lint({s.path()}).status == 1);
   CHECK(lint({"/dev/zero"}).status == 1);
-  fs::create_symlink("loop", s / "loop.safetensors");
+  fs::create_symlink("loop.safetensors", s / "loop.safetensors");
   CHECK(lint({s / "loop.safetensors"}).status == 1);
 }
 
