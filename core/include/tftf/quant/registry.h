@@ -1,0 +1,34 @@
+// The visible list of quantised layouts, and their detection (spec other-quant-layouts 10).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "tftf/checkpoint/small_values.h"
+#include "tftf/quant/format.h"
+
+namespace tftf {
+
+class LayoutScan;
+
+// The layouts that are told apart by one function, in one file of core/src/quant.
+struct QuantFamily {
+  std::string_view name;
+  std::span<const QuantFormat* const> formats;
+  void (*detect)(LayoutScan&);  // claims modules; never one that is claimed
+};
+
+// In the order of detection: what an earlier family claims, a later one does not see.
+std::span<const QuantFamily* const> quant_families();
+// All layouts, in that order.
+std::span<const QuantFormat* const> quant_formats();
+// By id; null when unknown. "colibri-fp8" is "colibri-fp8-e4m3-b128".
+const QuantFormat* find_quant_format(std::string_view id);
+
+// Every module of the checkpoint in at most one layout. Broken shards count with what their headers show.
+// Linear in the number of tensors. When `values` wants something afterwards, supply it and call again: the
+// report is final when nothing more is wanted.
+LayoutReport detect_layouts(const Checkpoint& checkpoint, SmallValues& values);
+
+}  // namespace tftf

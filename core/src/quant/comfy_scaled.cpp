@@ -1,0 +1,64 @@
+// ComfyUI's older scaled FP8: a `scaled_fp8` marker and `scale_weight` tensors (spec other-quant-layouts
+// 7.1).
+#include "quant/families.h"
+#include "quant/layout_scan.h"
+
+namespace tftf {
+namespace {
+
+constexpr QuantFormat kScaled = {"comfy-scaled-fp8", "ComfyUI scaled FP8 (scale_weight)"};
+constexpr std::string_view kMarker = "scaled_fp8";
+constexpr std::string_view kScale = ".scale_weight";
+constexpr std::string_view kInput = ".scale_input";
+
+std::optional<TensorRef> find_marker(const LayoutScan& scan) {
+  for (TensorRef tensor : scan.checkpoint().order) {
+    const std::string_view name = scan.info(tensor).name;
+    if (scan.is_free(tensor) && name.size() >= kMarker.size() &&
+        name.substr(name.size() - kMarker.size()) == kMarker)
+      return tensor;
+  }
+  return std::nullopt;
+}
+
+void detect(LayoutScan& scan) {
+  const std::optional<TensorRef> marker = find_marker(scan);
+  bool found = false;
+  std::vector<TensorRef> dummies;
+  for (TensorRef scale : scan.ending(kScale)) {
+    const std::string_view module = scan.stem(scale, kScale);
+    const std::optional<TensorRef> weight = scan.sibling(module, ".weight");
+    if (!weight || !is_floating(scan.info(scale).dtype)) continue;
+    // The weight's dtype decides: layers of high precision can carry a dummy scale.
+    if (!is_fp8(scan.info(*weight).dtype)) {
+      if (marker) {
+        dummies.push_back(scale);
+        if (const auto input = scan.sibling(module, kInput)) dummies.push_back(*input);
+      }
+      continue;
+    }
+    QuantMatch match;
+    match.layout = kScaled.id;
+    match.module = scan.info(*weight).name;
+    match.weight = *weight;
+    match.role = "weight";
+    match.companions.push_back({"scale_weight", scale});
+    scan.add_companion(match, "scale_input", module, kInput);
+    match.logical_dtype = native_dtype(scan.info(scale).dtype);
+    match.logical_shape = scan.info(*weight).shape;
+    match.bits = 8;
+    scan.claim(std::move(match));
+    found = true;
+  }
+  if (!marker || !found) return;
+  scan.claim_extra(kScaled.id, *marker);
+  for (TensorRef dummy : dummies) scan.claim_extra(kScaled.id, dummy);
+}
+
+constexpr const QuantFormat* kFormats[] = {&kScaled};
+
+}  // namespace
+
+constexpr QuantFamily kComfyScaledFamily = {"ComfyUI scaled FP8", kFormats, detect};
+
+}  // namespace tftf

@@ -1,0 +1,22 @@
+// One constant per family file: the list that registry.cpp orders.
+#pragma once
+
+#include "tftf/quant/registry.h"
+
+namespace tftf {
+
+extern const QuantFamily kTorchaoFamily;            // torchao.cpp
+extern const QuantFamily kComfyFamily;              // comfy.cpp
+extern const QuantFamily kComfyScaledFamily;        // comfy_scaled.cpp
+extern const QuantFamily kColibriFamily;            // colibri/family.cpp
+extern const QuantFamily kBitsandbytesFamily;       // bitsandbytes.cpp
+extern const QuantFamily kQweightFamily;            // qweight.cpp
+extern const QuantFamily kCompressedTensorsFamily;  // compressed_tensors.cpp
+extern const QuantFamily kGptOssFamily;             // gpt_oss.cpp
+extern const QuantFamily kMlxFamily;                // mlx.cpp
+extern const QuantFamily kFp8BlockFamily;           // fp8_block.cpp
+extern const QuantFamily kModeloptFamily;           // modelopt.cpp
+extern const QuantFamily kFp8ScaledFamily;          // fp8_scaled.cpp
+extern const QuantFamily kForeignFamily;            // foreign.cpp
+
+}  // namespace tftf

@@ -1,0 +1,122 @@
+// MLX: U32 weights with scales, and biases in affine mode (spec other-quant-layouts 9).
+#include <algorithm>
+
+#include "quant/families.h"
+#include "quant/layout_scan.h"
+#include "tftf/base/checked.h"
+
+namespace tftf {
+namespace {
+
+constexpr QuantFormat kAffine = {"mlx-affine", "MLX affine (scales and biases)"};
+constexpr QuantFormat kMxfp4 = {"mlx-mxfp4", "MLX MXFP4"};
+constexpr QuantFormat kMxfp8 = {"mlx-mxfp8", "MLX MXFP8"};
+constexpr QuantFormat kNvfp4 = {"mlx-nvfp4", "MLX NVFP4"};
+
+struct Numbers {
+  uint64_t bits = 0;
+  uint64_t group = 0;
+  std::string mode;
+};
+
+// The configuration's numbers for a module: those of its own entry win.
+Numbers declared_numbers(const LayoutScan& scan, std::string_view module) {
+  Numbers out;
+  const JsonValue* config = scan.config().mlx ? scan.config().mlx : scan.config().section;
+  if (!config) return out;
+  auto take = [&](const JsonValue& from) {
+    if (const int64_t bits = from.integer("bits").value_or(0); bits > 0)
+      out.bits = static_cast<uint64_t>(bits);
+    if (const int64_t group = from.integer("group_size").value_or(0); group > 0)
+      out.group = static_cast<uint64_t>(group);
+    if (const auto mode = from.string("mode")) out.mode = *mode;
+  };
+  take(*config);
+  if (const JsonValue* own = config->get(module); own && own->is_object()) take(*own);
+  return out;
+}
+
+// group * bits is all that the header tells: the one solution of the usual numbers, or nothing.
+std::optional<Numbers> only_solution(uint64_t product) {
+  std::optional<Numbers> found;
+  for (uint64_t group : {32, 64, 128})
+    for (uint64_t bits : {2, 3, 4, 5, 6, 8})
+      if (group * bits == product) {
+        if (found) return std::nullopt;
+        found = Numbers{bits, group, {}};
+      }
+  return found;
+}
+
+void detect_module(LayoutScan& scan, TensorRef scales) {
+  const std::string_view module = scan.stem(scales, ".scales");
+  const std::optional<TensorRef> weight = scan.sibling(module, ".weight");
+  if (!weight || scan.info(*weight).dtype != DType::U32) return;
+  const Shape& packed = scan.info(*weight).shape;
+  const Shape& grid = scan.info(scales).shape;
+  const DType scale_dtype = scan.info(scales).dtype;
+  const std::optional<TensorRef> biases = scan.sibling(module, ".biases");
+  const std::string name = scan.info(*weight).name;
+  auto broken = [&](std::string what) {
+    scan.problem(kAffine.id, name, std::move(what), {weight, scales, biases});
+  };
+  if (packed.size() < 2 || grid.size() != packed.size() || grid.back() == 0 ||
+      !std::equal(grid.begin(), grid.end() - 1, packed.begin()))
+    return broken("scales " + shape_text(grid) + " do not fit the weight " + shape_text(packed));
+  const auto row_bits = checked_mul(packed.back(), 32);
+  if (!row_bits) return broken("its rows are too long");
+  Numbers numbers = declared_numbers(scan, module);
+  QuantMatch match;
+  match.module = name;
+  match.weight = *weight;
+  match.role = "weight";
+  match.companions.push_back({"scales", scales});
+  if (biases) match.companions.push_back({"biases", *biases});
+  if (biases && is_scale_float(scale_dtype)) {
+    match.layout = kAffine.id;
+    match.logical_dtype = scale_dtype;
+    const bool fits = numbers.bits > 0 && numbers.group > 0 && *row_bits % numbers.bits == 0 &&
+                      *row_bits / numbers.bits == grid.back() * numbers.group;
+    if (!fits) {
+      if (numbers.bits > 0 && numbers.group > 0)
+        return broken("its shapes do not fit the " + std::to_string(numbers.bits) + " bits and groups of " +
+                      std::to_string(numbers.group) + " of config.json");
+      const auto solution =
+          *row_bits % grid.back() == 0 ? only_solution(*row_bits / grid.back()) : std::nullopt;
+      numbers = solution.value_or(Numbers());
+    }
+  } else if (scale_dtype == DType::U8 && !biases) {
+    // Each of these modes has its own product of group and bits.
+    const uint64_t product = *row_bits % grid.back() == 0 ? *row_bits / grid.back() : 0;
+    if (product == 32 * 4)
+      match.layout = kMxfp4.id, numbers = {4, 32, {}};
+    else if (product == 32 * 8)
+      match.layout = kMxfp8.id, numbers = {8, 32, {}};
+    else if (product == 16 * 4)
+      match.layout = kNvfp4.id, numbers = {4, 16, {}};
+    else
+      return broken("scales " + shape_text(grid) + " fit no mode without biases");
+  } else {
+    return broken(biases ? "scales are not F16, BF16 or F32" : "biases is missing");
+  }
+  match.bits = static_cast<uint32_t>(numbers.bits);
+  match.group_size = numbers.group;
+  if (numbers.bits > 0) {
+    match.logical_shape = packed;
+    match.logical_shape->back() = *row_bits / numbers.bits;
+  }
+  scan.claim(std::move(match));
+}
+
+void detect(LayoutScan& scan) {
+  for (TensorRef scales : scan.ending(".scales"))
+    if (scan.is_free(scales)) detect_module(scan, scales);
+}
+
+constexpr const QuantFormat* kFormats[] = {&kAffine, &kMxfp4, &kMxfp8, &kNvfp4};
+
+}  // namespace
+
+constexpr QuantFamily kMlxFamily = {"MLX", kFormats, detect};
+
+}  // namespace tftf

@@ -1,0 +1,21 @@
+// One model per layout, in its smallest complete form: what detection must find, and what each loss of a part
+// must take away.
+#pragma once
+
+#include "layout_model.h"
+
+namespace tftf {
+
+struct LayoutCase {
+  std::string_view layout;
+  std::vector<LayoutTensor> tensors;
+  std::string config;
+  Metadata metadata;
+  std::optional<Shape> logical;  // of the first module
+  DType dtype;
+  std::vector<std::string> required;  // tensors without which the layout is not there
+};
+
+std::vector<LayoutCase> layout_cases();
+
+}  // namespace tftf
