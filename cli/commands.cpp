@@ -15,6 +15,7 @@ void add_commands(CLI::App& app, Session& session) {
   app.get_formatter()->column_width(34);
 
   add_lint(app, session);
+  add_info(app, session);
   add_completion(app, session);
 }
 

@@ -8,6 +8,7 @@
 namespace tftf::cli {
 
 void add_completion(CLI::App& app, Session& session);
+void add_info(CLI::App& app, Session& session);
 void add_lint(CLI::App& app, Session& session);
 
 // The whole program `tftf`.
