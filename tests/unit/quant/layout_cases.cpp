@@ -15,7 +15,7 @@ std::string int64s(std::vector<int64_t> values) {
   return out;
 }
 
-LayoutTensor text(std::string name, std::string value) {
+HeaderTensor text(std::string name, std::string value) {
   const uint64_t size = value.size();
   return {std::move(name), DType::U8, {size}, std::move(value)};
 }
@@ -34,15 +34,15 @@ Metadata torchao(const std::string& type, const std::string& data, const std::st
 constexpr const char* kBf16 = R"("dtype":{"_type":"torch.dtype","_data":"bfloat16"})";
 constexpr const char* kOriginal = R"("orig_dtype":{"_type":"torch.dtype","_data":"float16"})";
 
-LayoutTensor qzeros(uint32_t word, uint64_t groups, uint64_t columns) {
+HeaderTensor qzeros(uint32_t word, uint64_t groups, uint64_t columns) {
   return {"m.qzeros", DType::I32, {groups, columns}, words(word, groups * columns)};
 }
 
 }  // namespace
 
 std::vector<LayoutCase> layout_cases() {
-  const LayoutTensor gidx = {"m.g_idx", DType::I32, {64}};
-  const LayoutTensor scales = {"m.scales", DType::F16, {2, 32}};
+  const HeaderTensor gidx = {"m.g_idx", DType::I32, {64}};
+  const HeaderTensor scales = {"m.scales", DType::F16, {2, 32}};
   const std::string modelopt = quantization(R"("quant_method":"modelopt")");
   const std::string ct = quantization(R"("quant_method":"compressed-tensors","format":"pack-quantized")");
   const std::string naive = quantization(R"("quant_method":"compressed-tensors","format":"naive-quantized")");

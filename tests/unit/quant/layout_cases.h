@@ -2,13 +2,13 @@
 // must take away.
 #pragma once
 
-#include "layout_model.h"
+#include "header_model.h"
 
 namespace tftf {
 
 struct LayoutCase {
   std::string_view layout;
-  std::vector<LayoutTensor> tensors;
+  std::vector<HeaderTensor> tensors;
   std::string config;
   Metadata metadata;
   std::optional<Shape> logical;  // of the first module

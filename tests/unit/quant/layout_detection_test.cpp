@@ -12,7 +12,7 @@ TEST_CASE("every layout of the registry has its smallest model, and is found in 
     INFO(one.layout);
     CHECK(covered.insert(one.layout).second);
     REQUIRE(find_quant_format(one.layout) != nullptr);
-    const LayoutModel model(one.tensors, one.config, one.metadata);
+    const HeaderModel model(one.tensors, one.config, one.metadata);
     const LayoutReport report = model.detect();
     for (const QuantProblem& problem : report.problems) UNSCOPED_INFO(problem.layout << ": " << problem.what);
     CHECK(report.problems.empty());
@@ -47,9 +47,9 @@ TEST_CASE("a layout is not there without a part that it needs") {
       INFO(one.layout << " without " << missing);
       LayoutCase less = one;
       less.tensors.erase(std::remove_if(less.tensors.begin(), less.tensors.end(),
-                                        [&](const LayoutTensor& t) { return t.name == missing; }),
+                                        [&](const HeaderTensor& t) { return t.name == missing; }),
                          less.tensors.end());
-      const LayoutModel model(less.tensors, less.config, less.metadata);
+      const HeaderModel model(less.tensors, less.config, less.metadata);
       const auto found = model.found();
       CHECK(found.count(std::string(one.layout)) == 0);
     }
@@ -59,28 +59,28 @@ TEST_CASE("the same names over plain floats are no layout") {
   for (const LayoutCase& one : layout_cases()) {
     INFO(one.layout);
     LayoutCase plain = one;
-    for (LayoutTensor& tensor : plain.tensors) {
+    for (HeaderTensor& tensor : plain.tensors) {
       tensor.dtype = DType::F32;
       tensor.bytes.clear();
     }
-    CHECK(LayoutModel(plain.tensors, plain.config, plain.metadata).found().empty());
+    CHECK(HeaderModel(plain.tensors, plain.config, plain.metadata).found().empty());
   }
 }
 
 TEST_CASE("several layouts live in one model, each module in one of them") {
-  std::vector<LayoutTensor> tensors;
+  std::vector<HeaderTensor> tensors;
   std::set<std::string> wanted;
   for (const LayoutCase& one : layout_cases()) {
     if (!one.config.empty() || !one.metadata.empty()) continue;
     wanted.emplace(one.layout);
-    for (LayoutTensor tensor : one.tensors) {
+    for (HeaderTensor tensor : one.tensors) {
       if (tensor.name != "scaled_fp8") tensor.name = std::string(one.layout) + "." + tensor.name;
       tensors.push_back(std::move(tensor));
     }
   }
   // Under a marker an F8 weight without its scale is broken, so the two exclude each other.
   wanted.erase("fp8-unscaled");
-  const LayoutModel model(tensors);
+  const HeaderModel model(tensors);
   const LayoutReport report = model.detect();
   std::set<std::string> found;
   std::set<std::pair<uint32_t, uint32_t>> used;
@@ -107,7 +107,7 @@ TEST_CASE("a module is offered to the families in their order, and ids are uniqu
 }
 
 TEST_CASE("ninety thousand tensors are searched in a moment") {
-  std::vector<LayoutTensor> tensors;
+  std::vector<HeaderTensor> tensors;
   for (int i = 0; i < 30000; ++i) {
     const std::string module =
         "model.layers." + std::to_string(i / 500) + ".mlp.experts." + std::to_string(i % 500) + ".up_proj";
@@ -116,7 +116,7 @@ TEST_CASE("ninety thousand tensors are searched in a moment") {
     tensors.push_back({module + ".weight_scale_inv", DType::F32, {1, 1}});
     tensors.push_back({module + ".bias", DType::BF16, {1}});
   }
-  const LayoutModel model(std::move(tensors));
+  const HeaderModel model(std::move(tensors));
   const auto start = std::chrono::steady_clock::now();
   const auto found = model.found();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

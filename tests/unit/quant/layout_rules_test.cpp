@@ -2,7 +2,7 @@
 // decides.
 #include <catch2/catch.hpp>
 
-#include "layout_model.h"
+#include "header_model.h"
 #include "quant/gptq_zeros.h"
 #include "quant/layout_scan.h"
 #include "quant/scale_shape.h"
@@ -22,7 +22,7 @@ std::string quantization(const std::string& members) {
   return R"({"quantization_config":{)" + members + "}}";
 }
 
-std::vector<LayoutTensor> gptq(const std::string& module, std::vector<uint32_t> zeros) {
+std::vector<HeaderTensor> gptq(const std::string& module, std::vector<uint32_t> zeros) {
   std::vector<uint32_t> all;
   for (int i = 0; i < 8; ++i) all.push_back(zeros[static_cast<size_t>(i) % zeros.size()]);
   return {{module + ".qweight", DType::I32, {8, 32}},
@@ -31,14 +31,14 @@ std::vector<LayoutTensor> gptq(const std::string& module, std::vector<uint32_t> 
           {module + ".g_idx", DType::I32, {64}}};
 }
 
-std::vector<LayoutTensor> joined(std::vector<std::vector<LayoutTensor>> lists) {
-  std::vector<LayoutTensor> out;
+std::vector<HeaderTensor> joined(std::vector<std::vector<HeaderTensor>> lists) {
+  std::vector<HeaderTensor> out;
   for (auto& list : lists) out.insert(out.end(), list.begin(), list.end());
   return out;
 }
 
 // The only problem's words.
-std::string problem(const LayoutModel& model) {
+std::string problem(const HeaderModel& model) {
   const LayoutReport report = model.detect();
   REQUIRE(report.problems.size() == 1);
   return report.problems[0].module + ": " + report.problems[0].what;
@@ -75,8 +75,8 @@ TEST_CASE("zero points are judged field by field for every width") {
 TEST_CASE("GPTQ: values win over the configuration, mixed values trust it") {
   const std::string v1 = quantization(R"("quant_method":"gptq","checkpoint_format":"gptq")");
   const std::string v2 = quantization(R"("quant_method":"gptq","checkpoint_format":"gptq_v2")");
-  auto found = [](std::vector<LayoutTensor> tensors, std::string config) {
-    return LayoutModel(std::move(tensors), std::move(config)).found();
+  auto found = [](std::vector<HeaderTensor> tensors, std::string config) {
+    return HeaderModel(std::move(tensors), std::move(config)).found();
   };
   const uint32_t sevens = 0x77777777, eights = 0x88888888;
   CHECK(found(gptq("m", {eights}), v1) == Found{{"gptq-v2", 1}});
@@ -86,52 +86,52 @@ TEST_CASE("GPTQ: values win over the configuration, mixed values trust it") {
   CHECK(found(gptq("m", {sevens, eights}), "") == Found{{"gptq-v1", 1}});
   CHECK(found(joined({gptq("a", {sevens}), gptq("b", {eights})}), "") ==
         Found{{"gptq-v1", 1}, {"gptq-v2", 1}});
-  CHECK(LayoutModel(gptq("m", {eights}), v1).detect().notes.size() == 1);
-  CHECK(LayoutModel(gptq("m", {sevens}), v1).detect().notes.empty());
+  CHECK(HeaderModel(gptq("m", {eights}), v1).detect().notes.size() == 1);
+  CHECK(HeaderModel(gptq("m", {sevens}), v1).detect().notes.empty());
 }
 
 TEST_CASE("GPTQ: bits come from the geometry, groups may end short") {
-  std::vector<LayoutTensor> tensors = gptq("m", {0x77777777});
+  std::vector<HeaderTensor> tensors = gptq("m", {0x77777777});
   tensors[0].shape = {16, 32};
   tensors[1] = {"m.qzeros", DType::I32, {2, 8}, words(std::vector<uint32_t>(16, 0x7F7F7F7F))};
-  const LayoutReport eight = LayoutModel(tensors, quantization(R"("bits":4,"group_size":32)")).detect();
+  const LayoutReport eight = HeaderModel(tensors, quantization(R"("bits":4,"group_size":32)")).detect();
   CHECK(first_match(eight).bits == 8);
   CHECK(first_match(eight).group_size == 32);
   tensors = gptq("m", {0x77777777});
   tensors[0].shape = {12, 32};
   tensors[3].shape = {96};
-  const LayoutReport ragged = LayoutModel(tensors, quantization(R"("bits":4,"group_size":64)")).detect();
+  const LayoutReport ragged = HeaderModel(tensors, quantization(R"("bits":4,"group_size":64)")).detect();
   CHECK(first_match(ragged).group_size == 64);
   CHECK(first_match(ragged).logical_shape == Shape{32, 96});
-  CHECK(first_match(LayoutModel(tensors).detect()).group_size == 64);
+  CHECK(first_match(HeaderModel(tensors).detect()).group_size == 64);
   tensors[1].shape = {2, 3};
-  CHECK(problem(LayoutModel(tensors)).find("fit neither GPTQ nor AWQ") != std::string::npos);
+  CHECK(problem(HeaderModel(tensors)).find("fit neither GPTQ nor AWQ") != std::string::npos);
 }
 
 TEST_CASE("GPTQ and AWQ GEMV share a shape: a group below 16 is none") {
-  const std::vector<LayoutTensor> tensors = {{"m.qweight", DType::I32, {16, 16}},
+  const std::vector<HeaderTensor> tensors = {{"m.qweight", DType::I32, {16, 16}},
                                              {"m.qzeros", DType::I32, {16, 2}},
                                              {"m.scales", DType::F16, {16, 16}}};
-  CHECK(LayoutModel(tensors).found() == Found{{"awq-gemv", 1}});
+  CHECK(HeaderModel(tensors).found() == Found{{"awq-gemv", 1}});
   const LayoutReport report =
-      LayoutModel(tensors, quantization(R"("version":"gemv","group_size":64)")).detect();
+      HeaderModel(tensors, quantization(R"("version":"gemv","group_size":64)")).detect();
   CHECK(first_match(report).group_size == 64);
   CHECK(first_match(report).logical_shape == Shape{16, 128});
 }
 
 TEST_CASE("AWQ without zeros needs a configuration that says so") {
-  const std::vector<LayoutTensor> tensors = {{"m.qweight", DType::I32, {64, 4}},
+  const std::vector<HeaderTensor> tensors = {{"m.qweight", DType::I32, {64, 4}},
                                              {"m.scales", DType::F16, {2, 32}}};
-  CHECK(problem(LayoutModel(tensors)).find("qzeros is missing") != std::string::npos);
-  CHECK(LayoutModel(tensors, quantization(R"("quant_method":"awq","zero_point":false)")).found() ==
+  CHECK(problem(HeaderModel(tensors)).find("qzeros is missing") != std::string::npos);
+  CHECK(HeaderModel(tensors, quantization(R"("quant_method":"awq","zero_point":false)")).found() ==
         Found{{"awq-gemm", 1}});
-  CHECK(LayoutModel(tensors, quantization(R"("quant_method":"awq","zero_point":true)")).found().empty());
+  CHECK(HeaderModel(tensors, quantization(R"("quant_method":"awq","zero_point":true)")).found().empty());
 }
 
 TEST_CASE("bitsandbytes: a broken quant_state is named, not guessed around") {
   auto model = [](std::string state) {
     const uint64_t size = state.size();
-    return LayoutModel({{"m.weight", DType::U8, {64, 1}},
+    return HeaderModel({{"m.weight", DType::U8, {64, 1}},
                         {"m.weight.absmax", DType::F32, {2}},
                         {"m.weight.quant_map", DType::F32, {16}},
                         {"m.weight.quant_state.bitsandbytes__nf4", DType::U8, {size}, std::move(state)}});
@@ -149,7 +149,7 @@ TEST_CASE("bitsandbytes: a broken quant_state is named, not guessed around") {
 
 TEST_CASE("FP8 blocks: the configuration's size, else the one that fits, never a quotient") {
   auto model = [](Shape weight, Shape grid, std::string config = {}) {
-    return LayoutModel({{"m.weight", DType::F8_E4M3, weight}, {"m.weight_scale_inv", DType::F32, grid}},
+    return HeaderModel({{"m.weight", DType::F8_E4M3, weight}, {"m.weight_scale_inv", DType::F32, grid}},
                        config);
   };
   const std::string b128 = quantization(R"("quant_method":"fp8","weight_block_size":[128,128])");
@@ -163,71 +163,71 @@ TEST_CASE("FP8 blocks: the configuration's size, else the one that fits, never a
       std::string::npos);
   CHECK(first_match(model({4, 96, 130}, {4, 2, 3}).detect()).block[0] == 64);
   // A scale under quant_method fp8 that is not there at all.
-  CHECK(problem(LayoutModel({{"m.weight", DType::F8_E4M3, {4, 4}}}, b128)).find("its scale is missing") !=
+  CHECK(problem(HeaderModel({{"m.weight", DType::F8_E4M3, {4, 4}}}, b128)).find("its scale is missing") !=
         std::string::npos);
   // Per tensor and per row under the same name are not blocks.
   CHECK(model({40, 16}, {40, 1}).found() == Found{{"fp8-scaled", 1}});
   CHECK(model({40, 16}, {}).found() == Found{{"fp8-scaled", 1}});
   // Stacked experts have no ".weight".
-  CHECK(LayoutModel({{"x.gate_up_proj", DType::F8_E4M3, {2, 256, 128}},
+  CHECK(HeaderModel({{"x.gate_up_proj", DType::F8_E4M3, {2, 256, 128}},
                      {"x.gate_up_proj_scale_inv", DType::BF16, {2, 2, 1}}})
             .found() == Found{{"fp8-block", 1}});
 }
 
 TEST_CASE("NVFP4: configuration or shape decide, equality decides nothing") {
   auto tensors = [](Shape weight, Shape scale) {
-    return std::vector<LayoutTensor>{{"m.weight", DType::U8, weight},
+    return std::vector<HeaderTensor>{{"m.weight", DType::U8, weight},
                                      {"m.weight_scale", DType::F8_E4M3, scale},
                                      {"m.weight_scale_2", DType::F32, {}}};
   };
   const std::string modelopt = quantization(R"("quant_method":"modelopt","quant_algo":"NVFP4")");
-  CHECK(LayoutModel(tensors({128, 32}, {128, 4})).found() == Found{{"nvfp4-ambiguous", 1}});
-  CHECK(LayoutModel(tensors({128, 32}, {128, 4}), modelopt).found() == Found{{"modelopt-nvfp4", 1}});
-  CHECK(LayoutModel(tensors({24, 32}, {24, 4})).found() == Found{{"modelopt-nvfp4", 1}});
-  CHECK(LayoutModel(tensors({24, 32}, {128, 4})).found() == Found{{"nvfp4-ambiguous", 1}});
-  CHECK(problem(LayoutModel(tensors({24, 32}, {128, 4}), modelopt)).find("swizzled") != std::string::npos);
+  CHECK(HeaderModel(tensors({128, 32}, {128, 4})).found() == Found{{"nvfp4-ambiguous", 1}});
+  CHECK(HeaderModel(tensors({128, 32}, {128, 4}), modelopt).found() == Found{{"modelopt-nvfp4", 1}});
+  CHECK(HeaderModel(tensors({24, 32}, {24, 4})).found() == Found{{"modelopt-nvfp4", 1}});
+  CHECK(HeaderModel(tensors({24, 32}, {128, 4})).found() == Found{{"nvfp4-ambiguous", 1}});
+  CHECK(problem(HeaderModel(tensors({24, 32}, {128, 4}), modelopt)).find("swizzled") != std::string::npos);
   // The buggy export of [N, K/32].
-  CHECK(problem(LayoutModel(tensors({24, 32}, {24, 2}), modelopt)).find("neither the linear") !=
+  CHECK(problem(HeaderModel(tensors({24, 32}, {24, 2}), modelopt)).find("neither the linear") !=
         std::string::npos);
-  LayoutModel side(tensors({128, 32}, {128, 4}));
+  HeaderModel side(tensors({128, 32}, {128, 4}));
   side.add_side_file("hf_quant_config.json", R"({"quantization":{"quant_algo":"NVFP4"}})");
   CHECK(side.found() == Found{{"modelopt-nvfp4", 1}});
 }
 
 TEST_CASE("who made an FP8 weight with a weight_scale is said by the configuration alone") {
-  const std::vector<LayoutTensor> tensors = {{"m.weight", DType::F8_E4M3, {8, 16}},
+  const std::vector<HeaderTensor> tensors = {{"m.weight", DType::F8_E4M3, {8, 16}},
                                              {"m.weight_scale", DType::F32, {}}};
-  CHECK(LayoutModel(tensors).found() == Found{{"fp8-scaled", 1}});
-  CHECK(LayoutModel(tensors, quantization(R"("quant_method":"fp8")")).found() == Found{{"fp8-scaled", 1}});
-  CHECK(LayoutModel(tensors, quantization(R"("quant_algo":"FP8")")).found() == Found{{"modelopt-fp8", 1}});
-  CHECK(LayoutModel(tensors, quantization(R"("quant_method":"compressed-tensors")")).found() ==
+  CHECK(HeaderModel(tensors).found() == Found{{"fp8-scaled", 1}});
+  CHECK(HeaderModel(tensors, quantization(R"("quant_method":"fp8")")).found() == Found{{"fp8-scaled", 1}});
+  CHECK(HeaderModel(tensors, quantization(R"("quant_algo":"FP8")")).found() == Found{{"modelopt-fp8", 1}});
+  CHECK(HeaderModel(tensors, quantization(R"("quant_method":"compressed-tensors")")).found() ==
         Found{{"ct-float-quantized", 1}});
   CHECK(
-      LayoutModel(tensors, R"({"text_config":{"quantization_config":{"quant_method":"compressed-tensors"}}})")
+      HeaderModel(tensors, R"({"text_config":{"quantization_config":{"quant_method":"compressed-tensors"}}})")
           .found() == Found{{"ct-float-quantized", 1}});
-  CHECK(LayoutModel(tensors, R"({"compression_config":{"format":"naive-quantized","config_groups":{}}})")
+  CHECK(HeaderModel(tensors, R"({"compression_config":{"format":"naive-quantized","config_groups":{}}})")
             .found() == Found{{"ct-naive-quantized", 1}});
-  const std::vector<LayoutTensor> int8 = {{"m.weight", DType::I8, {8, 16}},
+  const std::vector<HeaderTensor> int8 = {{"m.weight", DType::I8, {8, 16}},
                                           {"m.weight_scale", DType::F32, {8, 1}}};
-  const LayoutReport unnamed = LayoutModel(int8).detect();
+  const LayoutReport unnamed = HeaderModel(int8).detect();
   CHECK(unnamed.findings.empty());
   CHECK(unnamed.notes.size() == 1);
 }
 
 TEST_CASE("ComfyUI: metadata describes layers as tensors do, and may leave the prefix out") {
-  const std::vector<LayoutTensor> tensors = {{"model.diffusion_model.a.weight", DType::F8_E4M3, {8, 16}},
+  const std::vector<HeaderTensor> tensors = {{"model.diffusion_model.a.weight", DType::F8_E4M3, {8, 16}},
                                              {"model.diffusion_model.a.weight_scale", DType::F32, {}},
                                              {"model.diffusion_model.b.weight", DType::F8_E5M2, {8, 16}},
                                              {"model.diffusion_model.b.weight_scale", DType::F32, {}}};
   const Metadata metadata = {
       {"_quantization_metadata",
        R"({"format_version":"1.0","layers":{"a":{"format":"float8_e4m3fn"},"b":"float8_e5m2"}})"}};
-  CHECK(LayoutModel(tensors, "", metadata).found() == Found{{"comfy-fp8", 2}});
+  CHECK(HeaderModel(tensors, "", metadata).found() == Found{{"comfy-fp8", 2}});
   // A description of another dtype, an unknown format, no format.
   for (const char* layers :
        {R"({"a":{"format":"float8_e5m2"}})", R"({"a":{"format":"float7"}})", R"({"a":{}})"}) {
     INFO(layers);
-    CHECK(LayoutModel({tensors[0], tensors[1]}, "",
+    CHECK(HeaderModel({tensors[0], tensors[1]}, "",
                       {{"_quantization_metadata", std::string(R"({"layers":)") + layers + "}"}})
               .detect()
               .problems.size() == 1);
@@ -235,22 +235,22 @@ TEST_CASE("ComfyUI: metadata describes layers as tensors do, and may leave the p
 }
 
 TEST_CASE("ComfyUI scaled FP8: the weight's dtype decides, dummy scales go with the marker") {
-  const std::vector<LayoutTensor> tensors = {{"m.scaled_fp8", DType::F8_E4M3, {0}},
+  const std::vector<HeaderTensor> tensors = {{"m.scaled_fp8", DType::F8_E4M3, {0}},
                                              {"m.a.weight", DType::F8_E4M3, {8, 16}},
                                              {"m.a.scale_weight", DType::F32, {}},
                                              {"m.b.weight", DType::F16, {8, 16}},
                                              {"m.b.scale_weight", DType::F32, {}}};
-  const LayoutReport report = LayoutModel(tensors).detect();
+  const LayoutReport report = HeaderModel(tensors).detect();
   REQUIRE(report.findings.size() == 1);
   CHECK(report.findings[0].matches.size() == 1);
   CHECK(report.findings[0].extras.size() == 2);
-  CHECK(problem(LayoutModel({tensors[0], tensors[1]})).find("scale_weight is missing") != std::string::npos);
-  CHECK(LayoutModel({tensors[3], tensors[4]}).found().empty());
+  CHECK(problem(HeaderModel({tensors[0], tensors[1]})).find("scale_weight is missing") != std::string::npos);
+  CHECK(HeaderModel({tensors[3], tensors[4]}).found().empty());
 }
 
 TEST_CASE("MLX: bits and groups of the configuration, per layer; without it only what has one solution") {
   auto model = [](Shape weight, Shape scales, std::string config) {
-    return LayoutModel({{"lm_head.weight", DType::U32, weight},
+    return HeaderModel({{"lm_head.weight", DType::U32, weight},
                         {"lm_head.scales", DType::BF16, scales},
                         {"lm_head.biases", DType::BF16, scales}},
                        std::move(config));
@@ -271,7 +271,7 @@ TEST_CASE("compressed-tensors: the packed width gives the shape where the config
   auto shape_of = [](std::string config, std::vector<int64_t> stored) {
     std::string bytes;
     for (int64_t value : stored) bytes.append(reinterpret_cast<const char*>(&value), 8);
-    const LayoutModel model({{"m.weight_packed", DType::I32, {12, 8}},
+    const HeaderModel model({{"m.weight_packed", DType::I32, {12, 8}},
                              {"m.weight_scale", DType::BF16, {12, 2}},
                              {"m.weight_shape", DType::I64, {2}, bytes}},
                             std::move(config));
@@ -288,9 +288,9 @@ TEST_CASE("compressed-tensors: the packed width gives the shape where the config
 }
 
 TEST_CASE("layouts that are only named are problems, their parts no plain weights") {
-  CHECK(problem(LayoutModel({{"m.trellis", DType::I16, {4, 4, 64}}, {"m.suh", DType::F16, {64}}}))
+  CHECK(problem(HeaderModel({{"m.trellis", DType::I16, {4, 4, 64}}, {"m.suh", DType::F16, {64}}}))
             .find("by name only") != std::string::npos);
-  CHECK(LayoutModel({{"m.trellis", DType::I16, {4, 4, 64}}}).detect().problems.empty());
+  CHECK(HeaderModel({{"m.trellis", DType::I16, {4, 4, 64}}}).detect().problems.empty());
 }
 
 TEST_CASE("scale shapes are told by what they multiply") {
@@ -308,7 +308,7 @@ TEST_CASE("scale shapes are told by what they multiply") {
 }
 
 TEST_CASE("small values are bounded, and lie inside the file") {
-  const LayoutModel model({{"a", DType::U8, {100}, std::string(100, 'a')},
+  const HeaderModel model({{"a", DType::U8, {100}, std::string(100, 'a')},
                            {"b", DType::U8, {200}, std::string(200, 'b')},
                            {"c", DType::U8, {0}}});
   SmallValues values(model.checkpoint(), 250);

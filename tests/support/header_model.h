@@ -1,4 +1,4 @@
-// A checkpoint for layout detection, made in memory.
+// A checkpoint of one shard made in memory, and a host for its small values.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace tftf {
 
-struct LayoutTensor {
+struct HeaderTensor {
   std::string name;
   DType dtype;
   Shape shape;
@@ -18,16 +18,16 @@ struct LayoutTensor {
 };
 
 // One shard "model.safetensors" with the given tensors and side files.
-class LayoutModel {
+class HeaderModel {
  public:
-  LayoutModel(std::vector<LayoutTensor> tensors, std::string config = {}, Metadata metadata = {}) {
+  HeaderModel(std::vector<HeaderTensor> tensors, std::string config = {}, Metadata metadata = {}) {
     Shard& shard = checkpoint_.shards.emplace_back();
     shard.name = "model.safetensors";
     shard.readable = true;
     shard.header.metadata = std::move(metadata);
     shard.header.has_metadata = !shard.header.metadata.empty();
     uint64_t at = 0;
-    for (LayoutTensor& tensor : tensors) {
+    for (HeaderTensor& tensor : tensors) {
       const uint64_t size = element_count(tensor.shape).value_or(0) * dtype_bits(tensor.dtype) / 8;
       tensor.bytes.resize(static_cast<size_t>(size));
       shard.header.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, at, at + size});
