@@ -287,16 +287,14 @@ class Execution {
   bool outputs_known_ = false;
 };
 
-// Creates the folder and its parents; `made` gets those that were not there, the deepest last.
-Result<void> create_folders(const std::string& path, std::vector<fs::path>& made) {
-  std::vector<fs::path> missing;
-  std::error_code error;
-  for (fs::path at = fs::weakly_canonical(fs::absolute(path, error), error);
-       !at.empty() && !fs::exists(at, error); at = at.parent_path())
-    if (at.has_filename()) missing.push_back(at);
-  for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
-    if (fs::create_directory(*at, error)) made.push_back(*at);
-    if (error) return system_error(ErrorCode::kIoWrite, "create", at->string(), error.value());
+// Creates what is missing; `made` gets it, the deepest last.
+Result<void> create_folders(const ResolvedFolder& folder, std::vector<fs::path>& made) {
+  fs::path at = folder.existing;
+  for (const std::string& name : folder.missing) {
+    at /= name;
+    std::error_code error;
+    if (fs::create_directory(at, error)) made.push_back(at);
+    if (error) return system_error(ErrorCode::kIoWrite, "create", at.string(), error.value());
   }
   return {};
 }
@@ -304,10 +302,10 @@ Result<void> create_folders(const std::string& path, std::vector<fs::path>& made
 Result<void> check(const Plan& plan, const Inputs& inputs, const OutputTarget& target,
                    const TargetNames& names, const ExecuteOptions& options) {
   TFTF_TRY(check_place(target, names, inputs.fingerprints(), options));
-  const std::string path = target_folder(target);
-  std::error_code error;
-  if (!fs::exists(path, error)) return {};
-  auto folder = open_output_folder(path);
+  auto resolved = resolve_folder(target_folder(target));
+  if (!resolved.ok()) return std::move(resolved).error();
+  if (!resolved->missing.empty()) return {};
+  auto folder = open_output_folder(target_folder(target));
   if (!folder.ok()) return std::move(folder).error();
   bool continues = false;
   if (options.resume) {
@@ -360,19 +358,21 @@ Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs, const
   if (target.single_file && plan.outputs().size() != 1)
     return Error{.message = "A single file was asked for, and the plan has several."};
   TFTF_TRY(check(plan, files, target, target_names(plan, target), options));
+  auto resolved = resolve_folder(target_folder(target));
+  if (!resolved.ok()) return std::move(resolved).error();
   std::vector<fs::path> made;
-  const auto undo = [&] {
-    std::error_code error;
-    for (auto at = made.rbegin(); at != made.rend(); ++at) fs::remove(*at, error);  // only if empty
+  const auto undo = [&](Error error) {
+    std::error_code ignored;
+    for (auto at = made.rbegin(); at != made.rend(); ++at) fs::remove(*at, ignored);  // only if empty
+    return error;
   };
-  if (auto created = create_folders(target_folder(target), made); !created.ok()) {
-    undo();
-    return std::move(created).error();
-  }
-  auto folder = open_output_folder(target_folder(target));
-  if (!folder.ok()) return std::move(folder).error();
+  if (auto created = create_folders(*resolved, made); !created.ok()) return undo(std::move(created).error());
+  // By the name that was given, for messages; "missing/../out" works only without its detour.
+  const std::string given = target_folder(target);
+  auto folder = open_output_folder(resolved->missing.empty() ? given : resolved->path());
+  if (!folder.ok()) return undo(std::move(folder).error());
   auto report = run(plan, files, *folder, target, options);
-  if (!report.ok()) undo();
+  if (!report.ok()) return undo(std::move(report).error());
   return report;
 }
 

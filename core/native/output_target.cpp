@@ -1,6 +1,7 @@
 #include "output_target.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
@@ -22,6 +23,10 @@ bool same_file(const Fingerprint& a, const Fingerprint& b) {
   return a.device == b.device && a.inode == b.inode;
 }
 
+Error refused_system(const std::string& path, int error) {
+  return refused(path, std::generic_category().message(error));
+}
+
 // The folder itself or one of its parents is `folder`, compared as files: links and mounts are seen through.
 bool lies_in(const fs::path& resolved, const Fingerprint& folder) {
   for (fs::path at = resolved;; at = at.parent_path()) {
@@ -40,6 +45,48 @@ std::string target_folder(const OutputTarget& target) {
   if (!target.single_file) return target.path;
   const std::string folder = fs::path(target.path).parent_path().string();
   return folder.empty() ? "." : folder;
+}
+
+std::string ResolvedFolder::path() const {
+  std::string path = existing;
+  for (const std::string& name : missing) path += (path.back() == '/' ? "" : "/") + name;
+  return path;
+}
+
+Result<ResolvedFolder> resolve_folder(const std::string& given) {
+  std::error_code error;
+  fs::path at = fs::absolute(given, error);
+  if (error) return refused_system(given, error.value());
+  ResolvedFolder result;
+  std::vector<std::string> rest;  // from the end
+  for (;;) {
+    if (char* real = ::realpath(at.c_str(), nullptr)) {
+      result.existing = real;
+      std::free(real);
+      break;
+    }
+    if (errno != ENOENT && errno != ENOTDIR) return refused_system(given, errno);
+    if (errno == ENOENT && fs::is_symlink(fs::symlink_status(at, error)))
+      return refused(given, quote_name(at.string()) + " is a link to nothing");
+    if (at == at.parent_path()) return refused_system(given, ENOENT);
+    if (const std::string name = at.filename().string(); !name.empty()) rest.push_back(name);
+    at = at.parent_path();
+  }
+  for (auto name = rest.rbegin(); name != rest.rend(); ++name) {
+    if (*name == "." || (*name == ".." && result.missing.empty())) continue;
+    if (*name == "..") {
+      result.missing.pop_back();
+    } else {
+      result.missing.push_back(*name);
+    }
+  }
+  // A detour through a name that is not there may have led back to one that is.
+  if (!result.missing.empty() && rest.size() != result.missing.size() &&
+      fs::exists(fs::symlink_status(fs::path(result.existing) / result.missing[0], error)))
+    return resolve_folder(result.path());
+  if (!fs::is_directory(result.existing, error))
+    return refused(given, quote_name(result.existing) + " is not a folder");
+  return result;
 }
 
 std::string journal_name(const OutputTarget& target) {
@@ -66,17 +113,17 @@ Result<std::optional<Journal>> read_journal(OutputFolder& folder, const std::str
 
 Result<void> check_place(const OutputTarget& target, const TargetNames& names,
                          const std::vector<Fingerprint>& inputs, const ExecuteOptions& options) {
-  std::error_code error;
   const fs::path path(target.path);
   if (target.path.empty() || (target.single_file && !path.has_filename()))
     return Error{.code = ErrorCode::kUsage, .message = "The output has no name."};
-  const fs::path folder = fs::weakly_canonical(fs::absolute(target_folder(target), error), error);
-  if (error) return system_error(ErrorCode::kRefusedOutput, "write to", target.path, error.value());
+  auto resolved = resolve_folder(target_folder(target));
+  if (!resolved.ok()) return std::move(resolved).error();
+  const fs::path folder = resolved->path();
 
   if (!options.input_folder.empty()) {
     auto input = file_fingerprint(options.input_folder);
     if (!input.ok()) return std::move(input).error();
-    if (lies_in(folder, *input)) return refused(target.path, "it is or lies in the input folder");
+    if (lies_in(resolved->existing, *input)) return refused(target.path, "it is or lies in the input folder");
   }
   const auto is_input = [&](const std::string& file) {
     auto here = file_fingerprint(file);
@@ -92,14 +139,13 @@ Result<void> check_place(const OutputTarget& target, const TargetNames& names,
   if (is_input((folder / names.journal).string()))
     return refused((folder / names.journal).string(), "it is an input");
 
-  const fs::file_status status = fs::status(path, error);
   if (target.single_file) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
     if (fs::is_directory(status)) return refused(target.path, "it is a folder");
     if (fs::exists(status) && !fs::is_regular_file(status))
       return refused(target.path, "it is not a regular file");
   }
-  const fs::file_status above = fs::status(folder, error);
-  if (fs::exists(above) && !fs::is_directory(above)) return refused(folder.string(), "it is not a folder");
   return {};
 }
 

@@ -30,6 +30,15 @@ inline bool is_part_name(std::string_view name) {
 // The folder that holds the output; "." for a bare file name.
 std::string target_folder(const OutputTarget& target);
 
+// A path without links, as far as it exists, and what would have to be made below that. kRefusedOutput when it
+// cannot be (a loop of links, a link to nothing, something on the way that is no folder).
+struct ResolvedFolder {
+  std::string existing;
+  std::vector<std::string> missing;
+  std::string path() const;
+};
+Result<ResolvedFolder> resolve_folder(const std::string& path);
+
 // A journal, when there is a whole one.
 Result<std::optional<Journal>> read_journal(OutputFolder& folder, const std::string& name);
 
