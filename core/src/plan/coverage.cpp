@@ -30,25 +30,27 @@ bool inside(const Extent& extent, uint64_t size) {
 }  // namespace
 
 Result<void> check_coverage(const PlanState& state) {
+  for (const Output& output : state.outputs)
+    if (!output.known) return fault("output " + quote_name(output.name) + " has no layout");
   std::vector<Interval> intervals;
-  bool overflow = false;
+  bool outside = false;
   const auto add = [&](const Extent& extent) {
-    if (extent.bytes() == 0) return;
     const auto end = checked_add(extent.offset, extent.bytes());
-    overflow = overflow || !end || extent.file >= state.outputs.size();
-    intervals.push_back({extent.file, extent.offset, end.value_or(0)});
+    // An empty range must be somewhere, too: hosts index their files by it.
+    outside =
+        outside || !end || extent.file >= state.outputs.size() || *end > state.outputs[extent.file].size;
+    if (extent.bytes() != 0) intervals.push_back({extent.file, extent.offset, end.value_or(0)});
   };
   for (const Item& item : state.items)
     for (const Extent& out : std::span(item.out).first(item.out_count)) add(out);
   for (const Copy& copy : state.copies) add(copy.to);
   for (const Literal& literal : state.literals) add(literal.to);
-  if (overflow) return fault("a range lies outside of every output");
+  if (outside) return fault("a range lies outside of its output");
 
   std::sort(intervals.begin(), intervals.end());
   size_t at = 0;
   for (uint32_t file = 0; file < state.outputs.size(); ++file) {
     const Output& output = state.outputs[file];
-    if (!output.known) return fault("output " + quote_name(output.name) + " has no layout");
     uint64_t end = 0;
     for (; at < intervals.size() && intervals[at].file == file; ++at) {
       if (intervals[at].begin != end)

@@ -141,6 +141,18 @@ TEST_CASE("every byte of an output must be written exactly once") {
           e.to.file = 1;
           b.add_literal(e);
         }) != "");
+  // An empty range must be somewhere, too.
+  const auto with_empty = [&](uint32_t file, uint64_t at) {
+    return fault_of([&](PlanBuilder& b) {
+      b.add_literal(literal(0, 100));
+      const Extent empty{.file = file, .offset = at};
+      b.add_item(toy_item(kXor, b.add_tensor(entry("e", empty)), {}, empty, 10));
+    });
+  };
+  CHECK(with_empty(0, 50) == "");
+  CHECK(with_empty(0, 100) == "");
+  CHECK(with_empty(0, 101) != "");
+  CHECK(with_empty(1, 0) != "");
 }
 
 TEST_CASE("mistakes of whoever builds a plan come out of build()") {
