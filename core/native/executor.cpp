@@ -102,6 +102,10 @@ bool can_continue(ErrorCode code) {
          code == ErrorCode::kInterrupted || code == ErrorCode::kRefusedMemory;
 }
 
+uint32_t thread_count(const ExecuteOptions& options) {
+  return options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+}
+
 class Execution {
  public:
   Execution(Plan& plan, Inputs& inputs, std::shared_ptr<OutputFolder> folder, const OutputTarget& target,
@@ -116,8 +120,7 @@ class Execution {
         run_{.plan = plan,
              .options = options,
              .kernels = options.kernels != nullptr ? *options.kernels : best_kernels(),
-             .threads =
-                 options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency()),
+             .threads = thread_count(options),
              .inputs = inputs.files(),
              .outputs = parts_.files(),
              .residents = residents_} {}
@@ -382,6 +385,33 @@ Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs,
   TFTF_TRY(files.look());
   const OutputTarget target{.path = "."};
   return run(plan, files, std::move(folder), target, options);
+}
+
+Result<RunReport> examine(Plan& plan, const std::vector<RunInput>& inputs, const ExecuteOptions& options) {
+  Inputs files(plan, inputs, options);
+  TFTF_TRY(files.look());
+  FilePool<OutputFile> none(1, [](uint32_t) -> Result<std::shared_ptr<OutputFile>> {
+    return Error{.message = "A plan that only measures has an output."};
+  });
+  ResidentStore residents(plan, files.files());
+  RunState state{.plan = plan,
+                 .options = options,
+                 .kernels = options.kernels != nullptr ? *options.kernels : best_kernels(),
+                 .threads = thread_count(options),
+                 .inputs = files.files(),
+                 .outputs = none,
+                 .residents = residents};
+  for (size_t phase = 0; phase < plan.phases().size(); ++phase) {
+    if (plan.phases()[phase].writes && !plan.outputs().empty())
+      return Error{.message = "A plan that is only to be examined writes."};
+    residents.take_in();
+    state.total_bytes = plan.read_bytes();
+    std::vector<Value> values(static_cast<size_t>(plan.phases()[phase].value_count()));
+    TFTF_TRY(run_phase(state, phase, values));
+    TFTF_TRY(plan.finish(phase, values));
+  }
+  TFTF_TRY(files.look_again());
+  return RunReport{.steps_run = state.steps_run, .bytes_read = state.bytes_read};
 }
 
 }  // namespace tftf

@@ -88,4 +88,8 @@ Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs, const
 Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs,
                           std::shared_ptr<OutputFolder> folder, const ExecuteOptions& options);
 
+// Runs a plan without outputs, for what its phases measure: nothing is created, nothing resumed. kInternal when
+// the plan writes.
+Result<RunReport> examine(Plan& plan, const std::vector<RunInput>& inputs, const ExecuteOptions& options);
+
 }  // namespace tftf
