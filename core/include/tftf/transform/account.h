@@ -1,0 +1,60 @@
+// What a writing command did, or would do: the account it ends with (spec cli 1 and 5).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tftf/base/json_text.h"
+#include "tftf/transform/config_edit.h"
+
+namespace tftf {
+
+struct Account {
+  struct Dropped {
+    std::string reason;  // "companion", "filter", "not in the index"
+    std::vector<std::string> names;
+  };
+  struct Layout {
+    std::string id;
+    uint64_t modules = 0;
+    std::string evidence;
+  };
+  struct File {
+    std::string name;
+    uint64_t tensors = 0;
+    uint64_t bytes = 0;  // of the file
+  };
+  // A tensor in which finite values became infinite.
+  struct NonFinite {
+    std::string name;
+    uint64_t became_infinite = 0;
+  };
+
+  std::string command;
+  std::string input;   // as given
+  std::string output;  // as given
+  bool dry_run = false;
+  uint64_t tensors_in = 0;
+  uint64_t tensors_out = 0;
+  uint64_t changed = 0;  // their bytes are not those of the input
+  uint64_t copied = 0;
+  std::vector<Dropped> dropped;  // in the order in which the reasons first came up
+  uint64_t left_quantised = 0;   // modules
+  uint64_t bytes_read = 0;
+  uint64_t bytes_written = 0;
+  std::vector<Layout> layouts;  // found in the input
+  std::vector<File> files;      // of tensors
+  std::vector<ConfigChange> config;
+  bool config_written = true;  // false: a single file takes no config.json along; what it would have to say
+  std::vector<NonFinite> non_finite;
+  std::vector<std::string> warnings;  // sentences
+  bool resumed = false;
+
+  // As spec cli 5 orders it.
+  OrderedJson to_json() const;
+  // The same items, one a line. `all_names`: lists of names are not cut.
+  std::string to_text(bool all_names = false) const;
+};
+
+}  // namespace tftf

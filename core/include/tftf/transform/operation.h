@@ -1,0 +1,97 @@
+// What can be done with a checkpoint, as one table: command line options and their help, the chains of `run`,
+// docs/cli.md and the forms of the page are made from it (docs/architecture.md, "One source for all hosts").
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tftf/base/json_text.h"
+#include "tftf/base/result.h"
+#include "tftf/checkpoint/checkpoint.h"
+
+namespace tftf {
+
+namespace transform {
+class Pipe;
+}
+
+enum class OptionKind : uint8_t {
+  kFlag,     // no value
+  kChoice,   // one of `choices`
+  kInteger,  // a positive whole number
+  kSize,     // bytes, with or without a suffix (base/size_text.h)
+  kGlob,     // base/glob.h
+  kRule,     // two values: pattern and replacement (base/regex.h)
+  kText,
+};
+// "flag", "choice", "integer", "size", "glob", "rule", "text".
+std::string_view option_kind_name(OptionKind kind);
+
+struct OptionInfo {
+  std::string_view name;  // "block-size", without dashes
+  OptionKind kind = OptionKind::kText;
+  std::string_view fallback{};  // what is taken when it is not given, empty: nothing, or decided by the input
+  std::span<const std::string_view> choices{};
+  std::span<const std::string_view>
+      chain_choices{};  // their spelling in a chain of `run`, same order; empty: the same
+  std::string_view unit{};
+  std::string_view help{};
+  bool required = false;
+  bool repeatable = false;
+  bool ignored = false;  // taken for the original's sake, without effect; no form shows it
+  uint32_t values() const { return kind == OptionKind::kFlag ? 0 : kind == OptionKind::kRule ? 2 : 1; }
+};
+
+// One operation of a command line or a form: options by name with their values as text.
+struct Operation {
+  std::string id;
+  struct Given {
+    std::string name;
+    std::vector<std::string> values;  // OptionInfo::values() of them
+  };
+  std::vector<Given> options{};  // in the order given
+
+  // The last values of that name, or nothing.
+  const std::vector<std::string>* find(std::string_view name) const;
+};
+
+struct OperationInfo {
+  std::string_view id;         // "dequant-fp8"
+  std::string_view title;      // "Dequantise FP8"
+  std::string_view summary;    // one line
+  std::string_view activator;  // its section in a chain of `run`: "--dequant-fp8"; empty: not part of chains
+  std::string_view bare;       // the option that bare values of the section go to
+  std::span<const OptionInfo> options;
+  std::string_view layouts;  // what it needs in the input, words; empty: anything
+  std::string_view writes;   // what it leaves in the output, words
+  // Why it would do nothing or be refused on this checkpoint, one sentence; empty: it is applicable.
+  std::string (*obstacle)(const Checkpoint& checkpoint);
+  // Null: an operation of the output alone (reshard).
+  Result<std::unique_ptr<transform::Pipe>> (*make)(const Operation& operation);
+
+  const OptionInfo* option(std::string_view name) const;
+};
+
+// All operations, in the order in which help and forms show them.
+std::span<const OperationInfo> all_operations();
+const OperationInfo* find_operation(std::string_view id);
+
+// Names, numbers of values, required ones, choices (ASCII case ignored), integers, globs and patterns.
+// Errors: kUsage, naming option and value.
+Result<void> check_operation(const Operation& operation);
+
+// The table as JSON: [{"id", "title", "summary", "options": [{"name", "kind", "default", "choices", "unit",
+// "help", "required", "repeatable"}], "layouts", "writes", "applicable", "reason"}]; without a checkpoint
+// `applicable` and `reason` are null.
+OrderedJson operations_json(const Checkpoint* checkpoint);
+
+// The chain of `run` (spec tftf 1.4): sections of an activator and its arguments. Values are checked too, but
+// choices are exact here. Errors: kUsage.
+Result<std::vector<Operation>> parse_chain(std::span<const std::string> tokens);
+
+}  // namespace tftf

@@ -1,0 +1,123 @@
+#include "tftf/transform/account.h"
+
+#include "tftf/base/escape.h"
+#include "tftf/base/size_text.h"
+
+namespace tftf {
+namespace {
+
+constexpr size_t kShownNames = 5;
+
+std::string counted(uint64_t count, std::string_view singular) {
+  return grouped_digits(count) + " " + std::string(singular) + (count == 1 ? "" : "s");
+}
+
+// One line, however the value is nested.
+std::string value_text(const OrderedJson& value) {
+  std::string text = value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return escape_text(text.size() > 100 ? text.substr(0, 97) + "..." : text);
+}
+
+}  // namespace
+
+OrderedJson Account::to_json() const {
+  OrderedJson root;
+  root["command"] = command;
+  root["input"] = input;
+  root["output"] = output;
+  root["dry_run"] = dry_run;
+
+  OrderedJson tensors;
+  tensors["in"] = json_integer(tensors_in);
+  tensors["out"] = json_integer(tensors_out);
+  tensors["changed"] = json_integer(changed);
+  tensors["copied"] = json_integer(copied);
+  tensors["dropped"] = OrderedJson::array();
+  for (const Dropped& group : dropped) {
+    OrderedJson entry;
+    entry["reason"] = group.reason;
+    entry["count"] = json_integer(uint64_t{group.names.size()});
+    entry["names"] = group.names;
+    tensors["dropped"].push_back(std::move(entry));
+  }
+  tensors["left_quantised"] = json_integer(left_quantised);
+  root["tensors"] = std::move(tensors);
+
+  OrderedJson bytes;
+  bytes["read"] = json_integer(bytes_read);
+  bytes["written"] = json_integer(bytes_written);
+  root["bytes"] = std::move(bytes);
+
+  root["layouts"] = OrderedJson::array();
+  for (const Layout& layout : layouts) {
+    OrderedJson entry;
+    entry["id"] = layout.id;
+    entry["modules"] = json_integer(layout.modules);
+    entry["evidence"] = layout.evidence;
+    root["layouts"].push_back(std::move(entry));
+  }
+  root["files"] = OrderedJson::array();
+  for (const File& file : files) {
+    OrderedJson entry;
+    entry["name"] = file.name;
+    entry["tensors"] = json_integer(file.tensors);
+    entry["bytes"] = json_integer(file.bytes);
+    root["files"].push_back(std::move(entry));
+  }
+  root["config"] = OrderedJson::array();
+  for (const ConfigChange& change : config) {
+    OrderedJson entry;
+    entry["file"] = change.file;
+    entry["pointer"] = change.pointer;
+    entry["before"] = change.before;
+    entry["after"] = change.after;
+    root["config"].push_back(std::move(entry));
+  }
+  root["non_finite"] = OrderedJson::array();
+  for (const NonFinite& tensor : non_finite) {
+    OrderedJson entry;
+    entry["name"] = tensor.name;
+    entry["became_infinite"] = json_integer(tensor.became_infinite);
+    root["non_finite"].push_back(std::move(entry));
+  }
+  root["warnings"] = warnings;
+  root["resumed"] = resumed;
+  return root;
+}
+
+std::string Account::to_text(bool all_names) const {
+  std::string text = escape_text(command) + ": " + escape_text(input) + " -> " + escape_text(output);
+  text += dry_run ? " (dry run: nothing is written)\n" : "\n";
+  text += "tensors: " + grouped_digits(tensors_in) + " in, " + grouped_digits(tensors_out) + " out, " +
+          grouped_digits(changed) + " changed, " + grouped_digits(copied) + " copied\n";
+  for (const Dropped& group : dropped) {
+    text += "dropped: " + grouped_digits(group.names.size()) + " (" + group.reason + "):";
+    const size_t shown = all_names ? group.names.size() : std::min(group.names.size(), kShownNames);
+    for (size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : " ") + escape_text(group.names[i]);
+    text += shown < group.names.size() ? ", ... (-v names all)\n" : "\n";
+  }
+  text += "left quantised: " + counted(left_quantised, "module") + "\n";
+  text += "bytes: " + grouped_digits(bytes_read) + " read, " + grouped_digits(bytes_written) + " written\n";
+  for (const Layout& layout : layouts) {
+    text += "layout: " + layout.id + ", " + counted(layout.modules, "module") + ": " +
+            escape_text(layout.evidence) + "\n";
+  }
+  for (const File& file : files) {
+    text += "file: " + escape_text(file.name) + ", " + counted(file.tensors, "tensor") + ", " +
+            counted(file.bytes, "byte") + "\n";
+  }
+  for (const ConfigChange& change : config) {
+    text += escape_text(change.file) + (config_written ? "" : " (not written; it would have to say)") + ": " +
+            (change.pointer.empty() ? "" : escape_text(change.pointer) + ": ") + value_text(change.before) +
+            " -> " + (change.after.is_null() ? "removed" : value_text(change.after)) + "\n";
+  }
+  for (const NonFinite& tensor : non_finite) {
+    text += "non-finite: " + escape_text(tensor.name) + ": " +
+            counted(tensor.became_infinite, "finite value") + " became infinite\n";
+  }
+  for (const std::string& warning : warnings) text += "warning: " + warning + "\n";
+  if (resumed) text += "resumed: an interrupted run was continued\n";
+  return text;
+}
+
+}  // namespace tftf

@@ -1,0 +1,78 @@
+#include "tftf/transform/config_edit.h"
+
+#include "tftf/diagnostic/diagnostic.h"
+
+namespace tftf {
+
+OrderedJson to_ordered_json(const JsonValue& value) {
+  switch (value.kind) {
+    case JsonKind::kNull:
+      return nullptr;
+    case JsonKind::kBoolean:
+      return value.boolean;
+    case JsonKind::kString:
+      return value.text;
+    case JsonKind::kNumber:
+      if (const auto integer = value.as_integer()) return json_integer(*integer);
+      if (const auto whole = json_unsigned(value.text)) return json_integer(*whole);
+      if (value.text.find_first_of(".eEnN") != std::string::npos) return json_float(json_double(value.text));
+      return value.text;
+    case JsonKind::kArray: {
+      OrderedJson list = OrderedJson::array();
+      for (const JsonValue& element : value.elements) list.push_back(to_ordered_json(element));
+      return list;
+    }
+    case JsonKind::kObject: {
+      OrderedJson object = OrderedJson::object();
+      for (const JsonValue::Member& member : value.members)
+        object[member.first] = to_ordered_json(member.second);
+      return object;
+    }
+  }
+  return nullptr;
+}
+
+ConfigText::ConfigText(std::string file, std::string text)
+    : file_(std::move(file)), text_(std::move(text)), document_(parse_json(text_, JsonDialect::kPython)) {}
+
+const JsonValue* ConfigText::object_at(const std::vector<std::string_view>& path) const {
+  const JsonValue* at = &document_.root;
+  for (size_t i = 0; i + 1 < path.size() && at != nullptr; ++i)
+    at = at->is_object() ? at->find(path[i]) : nullptr;
+  return at != nullptr && at->is_object() ? at : nullptr;
+}
+
+void ConfigText::splice(uint64_t begin, uint64_t end, std::string_view with) {
+  text_.replace(begin, end - begin, with);
+  document_ = parse_json(text_, JsonDialect::kPython);
+}
+
+void ConfigText::record(const std::vector<std::string_view>& path, OrderedJson before, OrderedJson after) {
+  changes_.push_back({file_, json_pointer(path), std::move(before), std::move(after)});
+}
+
+void ConfigText::cut(const std::vector<std::string_view>& path) {
+  while (true) {
+    const JsonValue* object = object_at(path);
+    if (object == nullptr) return;
+    size_t i = object->members.size();
+    while (i > 0 && object->members[i - 1].first != path.back()) --i;
+    if (i == 0) return;
+    --i;  // the last of that key, the one that counts
+    const bool last = i + 1 == object->members.size();
+    const uint64_t begin = last && i > 0 ? object->members[i - 1].second.end : object->key_offsets[i];
+    const uint64_t end = last ? object->members[i].second.end : object->key_offsets[i + 1];
+    record(path, to_ordered_json(object->members[i].second), nullptr);
+    splice(begin, end, "");
+  }
+}
+
+void ConfigText::replace_string(const std::vector<std::string_view>& path, std::string_view value) {
+  const JsonValue* object = object_at(path);
+  const JsonValue* member = object != nullptr ? object->find(path.back()) : nullptr;
+  if (member == nullptr || !member->is_string() || member->text == value) return;
+  record(path, member->text, std::string(value));
+  splice(member->begin, member->end, json_ascii_string(value));
+}
+
+}  // namespace tftf

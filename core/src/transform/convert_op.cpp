@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <array>
+
+#include "stage.h"
+#include "tftf/base/checked.h"
+#include "tftf/simd/cast.h"
+#include "tftf/simd/scan.h"
+
+namespace tftf::transform {
+namespace {
+
+// Between two stages a tile passes through buffers of this many elements: they stay in the first-level cache.
+constexpr uint64_t kPiece = 2048;
+constexpr uint64_t kPieceBytes = kPiece * 8;
+// Elements smaller than a byte fill whole bytes in eights.
+constexpr uint64_t kSubByteMultiple = 8;
+
+const Chain& chain_of(const Item& item) { return *static_cast<const Chain*>(item.context.get()); }
+
+ElementRange range_of(const Item& item, uint64_t tile) {
+  const uint64_t first = tile * item.units_per_tile;
+  return {first, std::min(item.units_per_tile, item.units - first)};
+}
+
+uint64_t bytes_of(uint64_t elements, DType dtype) { return elements * dtype_bits(dtype) / 8; }
+
+void io(const Item& item, uint64_t tile, const Tables&, StepIo& step) {
+  const Chain& chain = chain_of(item);
+  const ElementRange range = range_of(item, tile);
+  step.in.push_back(slice(item.in[0], bytes_of(range.first, chain.in), bytes_of(range.count, chain.in)));
+  for (const Stage& stage : chain.stages) {
+    if (stage.op->io != nullptr) stage.op->io(stage, item, range, step);
+  }
+  if (item.out_count > 0) {
+    step.out.push_back(
+        slice(item.out[0], bytes_of(range.first, chain.out), bytes_of(range.count, chain.out)));
+  }
+}
+
+uint64_t scratch(const Item& item) {
+  uint64_t bytes = 0;
+  const Chain& chain = chain_of(item);
+  for (const Stage& stage : chain.stages) {
+    if (stage.op->scratch != nullptr) bytes += stage.op->scratch(stage, item, item.units_per_tile);
+  }
+  return bytes + 2 * kPieceBytes;
+}
+
+void run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
+         Value& value) noexcept {
+  const Chain& chain = chain_of(item);
+  const size_t stages = chain.stages.size();
+  const ElementRange range = range_of(item, tile);
+
+  std::array<TileView, kMaxStages> views;
+  std::byte* free = slot.scratch.data();
+  size_t input = 1;
+  for (size_t s = 0; s < stages; ++s) {
+    const Stage& stage = chain.stages[s];
+    views[s] = {.item = &item,
+                .kernels = &kernels,
+                .tile = range,
+                .in = slot.in.subspan(input, stage.op->inputs),
+                .scratch = free};
+    input += stage.op->inputs;
+    if (stage.op->scratch != nullptr) free += stage.op->scratch(stage, item, item.units_per_tile);
+    if (stage.op->begin != nullptr) stage.op->begin(stage, views[s]);
+  }
+  std::byte* const buffers[2] = {free, free + kPieceBytes};
+  std::byte* const out = slot.out.empty() ? nullptr : slot.out[0];
+
+  Scan seen;
+  const bool whole = stages <= 1 && (stages == 0 || out != nullptr);  // no buffer is needed
+  const uint64_t step = whole ? range.count : kPiece;
+  for (uint64_t done = 0; done < range.count; done += step) {
+    const ElementRange piece{range.first + done, std::min(step, range.count - done)};
+    const std::byte* from = slot.in[0] + bytes_of(done, chain.in);
+    for (size_t s = 0; s < stages; ++s) {
+      const Stage& stage = chain.stages[s];
+      const bool last = s + 1 == stages;
+      std::byte* to = last && out != nullptr ? out + bytes_of(done, chain.out) : buffers[s % 2];
+      value.n[0] += stage.op->run(stage, views[s], piece, from, to);
+      from = to;
+    }
+    if (out == nullptr) kernels.scan(chain.out, from, piece.first, piece.count, seen);
+  }
+  value.n[1] += seen.nan;
+  value.n[2] += seen.inf;
+}
+
+std::string cast_word(const Stage& stage) { return "cast " + std::string(dtype_info(stage.to).torch); }
+
+uint64_t cast_run(const Stage& stage, const TileView& view, ElementRange piece, const std::byte* in,
+                  std::byte* out) noexcept {
+  return cast(*view.kernels, stage.from, stage.to, in, out, piece.count);
+}
+
+void check_io(const Item& item, uint64_t tile, const Tables&, StepIo& step) {
+  const ElementRange range = range_of(item, tile);
+  step.in.push_back(
+      slice(item.in[0], bytes_of(range.first, item.in_dtype), bytes_of(range.count, item.in_dtype)));
+}
+
+uint64_t check_scratch(const Item& item) {
+  return item.in_dtype == DType::F64 ? item.units_per_tile * sizeof(float) : 0;
+}
+
+void check_run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
+               Value& value) noexcept {
+  const ElementRange range = range_of(item, tile);
+  Scan seen;
+  if (item.in_dtype == DType::F64) {  // what counts is the F32 that divides
+    cast(kernels, DType::F64, DType::F32, slot.in[0], slot.scratch.data(), range.count);
+    kernels.scan(DType::F32, slot.scratch.data(), range.first, range.count, seen);
+  } else {
+    kernels.scan(item.in_dtype, slot.in[0], range.first, range.count, seen);
+  }
+  value.n[0] += seen.zero;
+  value.n[1] += seen.nan + seen.inf;
+}
+
+}  // namespace
+
+std::string Chain::word() const {
+  std::string text;
+  for (const Stage& stage : stages) text += (text.empty() ? "" : " + ") + stage.op->word(stage);
+  return text;
+}
+
+uint64_t Chain::units_per_tile(uint64_t tile_bytes) const {
+  uint64_t read = dtype_bits(in);
+  for (const Stage& stage : stages) {
+    if (stage.op->extra_bits != nullptr) read += stage.op->extra_bits(stage);
+  }
+  return tile_units(tile_bytes, std::max<uint64_t>(read, dtype_bits(out)),
+                    dtype_bits(in) < 8 ? kSubByteMultiple : 1);
+}
+
+const StageOp kCastStage{.word = cast_word, .run = cast_run};
+const TileOp kConvertOp{.id = "convert", .io = io, .run = run, .scratch = scratch};
+const TileOp kExamineOp{.id = "examine", .io = io, .run = run, .scratch = scratch};
+const TileOp kCheckScaleOp{.id = "scale-check", .io = check_io, .run = check_run, .scratch = check_scratch};
+
+}  // namespace tftf::transform

@@ -1,0 +1,372 @@
+#include "plan_writer.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "side_plan.h"
+#include "tftf/base/escape.h"
+#include "tftf/base/size_text.h"
+#include "tftf/transform/output_layout.h"
+
+namespace tftf::transform {
+namespace {
+
+// What the run counts, by phase and item: which tensor of the result, or which divisor, a Value is about.
+struct Owners {
+  std::vector<std::vector<uint32_t>> by_phase;
+};
+
+class Writer {
+ public:
+  Writer(Stream stream, const LayoutReport& layouts, const std::vector<std::string>& header_sha256,
+         const TransformRequest& request, const std::string& work)
+      : stream_(std::move(stream)),
+        layouts_(layouts),
+        header_sha256_(header_sha256),
+        request_(request),
+        builder_(work, PlanOptions{.tile_bytes = request.tile_bytes}),
+        tensors_(std::make_shared<std::vector<DeclaredTensor>>()),
+        owners_(std::make_shared<Owners>()) {}
+
+  Result<Transform> write() {
+    TFTF_TRY(declare());
+    fill_account();
+    TFTF_TRY(lay_out());
+    add_divisor_checks();
+    if (request_.examine) {
+      begin_phase(false);
+      for (size_t i = 0; i < stream_.tensors.size(); ++i) add_examination(i);
+    } else {
+      begin_phase(true);
+      for (size_t i = 0; i < stream_.tensors.size(); ++i) add_tensor(i);
+    }
+    add_drops();
+    if (!request_.examine) TFTF_TRY(add_sides());
+    count_results();
+    Result<Plan> plan = builder_.build();
+    if (!plan) return std::move(plan).error();
+    account_.bytes_read = plan->read_bytes();
+    account_.bytes_written = plan->written_bytes();
+    return Transform{*std::move(plan), std::move(account_), tensors_};
+  }
+
+ private:
+  bool is_sharded_input() const { return stream_.checkpoint->index || stream_.checkpoint->shards.size() > 1; }
+
+  Result<void> declare() {
+    for (const StreamTensor& tensor : stream_.tensors) {
+      const auto elements = element_count(tensor.shape);
+      const auto bytes = elements ? byte_count(*elements, tensor.dtype) : std::nullopt;
+      if (!bytes || (tensor.stages.empty() && *bytes != stream_.checkpoint->info(tensor.source).bytes())) {
+        return Error{.code = ErrorCode::kRefusedShape,
+                     .message = "Tensor " + stream_.described(tensor) + " of shape " +
+                                shape_text(tensor.shape) + " has no size that fits its data.",
+                     .file = stream_.file_of(tensor.source),
+                     .tensor = tensor.name};
+      }
+      tensors_->push_back(
+          {.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = *bytes});
+    }
+    return {};
+  }
+
+  void fill_account() {
+    account_.command = request_.command;
+    account_.input = request_.input;
+    account_.output = request_.output;
+    account_.dry_run = request_.dry_run;
+    account_.tensors_in = stream_.checkpoint->order.size() + stream_.checkpoint->unlisted.size();
+    account_.tensors_out = stream_.tensors.size();
+    for (const StreamTensor& tensor : stream_.tensors)
+      ++(tensor.stages.empty() ? account_.copied : account_.changed);
+    for (const Dropped& drop : stream_.dropped) {
+      auto group = std::find_if(account_.dropped.begin(), account_.dropped.end(),
+                                [&](const Account::Dropped& d) { return d.reason == drop.reason; });
+      if (group == account_.dropped.end()) group = account_.dropped.insert(group, {drop.reason, {}});
+      group->names.push_back(drop.name);
+    }
+    for (const QuantFinding& finding : layouts_.findings) {
+      account_.layouts.push_back({std::string(finding.layout), finding.matches.size(), finding.evidence});
+    }
+    count_left_quantised();
+    account_.warnings = stream_.warnings;
+  }
+
+  // Modules whose codes are in the result as they were, and those whose codes a cast has taken for numbers.
+  void count_left_quantised() {
+    std::unordered_map<uint64_t, const StreamTensor*> by_source;
+    const auto key = [](TensorRef ref) { return uint64_t{ref.shard} << 32 | ref.tensor; };
+    for (const StreamTensor& tensor : stream_.tensors) by_source.emplace(key(tensor.source), &tensor);
+    for (const QuantFinding& finding : layouts_.findings) {
+      uint64_t cast = 0;
+      for (const QuantMatch& match : finding.matches) {
+        const auto at = by_source.find(key(match.weight));
+        if (at == by_source.end()) continue;
+        const std::vector<Stage>& stages = at->second->stages;
+        if (stages.empty()) {
+          ++account_.left_quantised;
+        } else if (stages[0].op == &kCastStage && !is_fp8(stages[0].from)) {
+          ++cast;
+        }
+      }
+      if (cast > 0) {
+        stream_.warnings.push_back("The codes of " + grouped_digits(cast) + " module" +
+                                   (cast == 1 ? "" : "s") + " of layout " + std::string(finding.layout) +
+                                   " were cast like numbers; --cast-floats-only leaves them alone.");
+      }
+    }
+    if (stream_.dequantises && account_.left_quantised > 0) {
+      stream_.warnings.push_back(grouped_digits(account_.left_quantised) + " module" +
+                                 (account_.left_quantised == 1 ? " stays" : "s stay") +
+                                 " quantised, and so does the quantisation section of config.json.");
+    }
+  }
+
+  // Outputs with their headers, and where each tensor goes.
+  Result<void> lay_out() {
+    std::vector<uint64_t> bytes;
+    for (const DeclaredTensor& tensor : *tensors_) bytes.push_back(tensor.bytes);
+    std::vector<size_t> starts = pack_shards(bytes, request_.layout.max_shard_size);
+    if (request_.layout.single_file) starts = {0};
+    const bool changed = account_.changed > 0 || !stream_.dropped.empty() || stream_.renamed;
+    const Metadata metadata = output_metadata(*stream_.checkpoint, is_sharded_input(), changed);
+    to_.resize(tensors_->size());
+    shard_of_.resize(tensors_->size());
+    for (size_t s = 0; s < starts.size(); ++s) {
+      const size_t first = starts[s], end = s + 1 < starts.size() ? starts[s + 1] : tensors_->size();
+      std::vector<OutputEntry> entries;
+      for (size_t i = first; i < end; ++i) {
+        const DeclaredTensor& tensor = (*tensors_)[i];
+        entries.push_back({tensor.name, tensor.dtype, tensor.shape});
+      }
+      std::vector<uint64_t> begins;
+      Result<std::string> header = write_header(entries, metadata, HeaderForm::kTftf, &begins);
+      if (!header) return std::move(header).error();
+      const uint64_t size = header->size() + begins.back();
+      const std::string name =
+          request_.layout.single_file ? request_.layout.single_name : shard_name(s, starts.size());
+      for (size_t i = first; i < end; ++i) {
+        shard_of_[i] = static_cast<uint32_t>(s);
+        to_[i] = {.file = static_cast<uint32_t>(s),
+                  .offset = header->size() + begins[i - first],
+                  .row_bytes = (*tensors_)[i].bytes};
+      }
+      account_.files.push_back({name, end - first, size});
+      if (request_.examine) continue;
+      builder_.add_output({.name = name, .size = size}, *std::move(header));
+    }
+    return check_names();
+  }
+
+  // Every shard's header is checked for equal names by write_header(); across shards it is done here.
+  Result<void> check_names() const {
+    std::unordered_set<std::string_view> names;
+    names.reserve(tensors_->size());
+    for (const DeclaredTensor& tensor : *tensors_) {
+      if (names.insert(tensor.name).second) continue;
+      return Error{.code = ErrorCode::kRefusedCollision,
+                   .message = "Tensor " + quote_name(tensor.name) + " would be written twice.",
+                   .tensor = tensor.name};
+    }
+    return {};
+  }
+
+  Extent stored(TensorRef ref) {
+    const auto [at, fresh] = input_of_.emplace(ref.shard, 0);
+    const Shard& shard = stream_.checkpoint->shards[ref.shard];
+    if (fresh) {
+      at->second = builder_.add_input(
+          {.path = shard.name, .size = shard.size, .header_sha256 = header_sha256_[ref.shard]});
+    }
+    const TensorInfo& info = stream_.checkpoint->info(ref);
+    return {.file = at->second, .offset = shard.header.data_offset() + info.begin, .row_bytes = info.bytes()};
+  }
+
+  void begin_phase(bool writes) {
+    builder_.begin_phase(writes, false);
+    owners_->by_phase.emplace_back();
+  }
+
+  void add_divisor_checks() {
+    if (stream_.divisors.empty()) return;
+    begin_phase(false);
+    for (uint32_t d = 0; d < stream_.divisors.size(); ++d) {
+      const TensorInfo& info = stream_.checkpoint->info(stream_.divisors[d]);
+      Item item{.op = &kCheckScaleOp};
+      item.in[0] = stored(stream_.divisors[d]);
+      item.in_count = 1;
+      item.in_dtype = info.dtype;
+      item.units = info.bytes() * 8 / dtype_bits(info.dtype);
+      item.units_per_tile = tile_units(request_.tile_bytes, dtype_bits(info.dtype));
+      PlanEntry entry{
+          .kind = PlanEntry::Kind::kMeasure, .name = info.name, .dtype = info.dtype, .shape = info.shape};
+      entry.from = {item.in[0]};
+      item.tensor = builder_.add_tensor(std::move(entry));
+      builder_.add_item(std::move(item));
+      owners_->by_phase.back().push_back(d);
+    }
+  }
+
+  void add_tensor(size_t i) {
+    const StreamTensor& tensor = stream_.tensors[i];
+    PlanEntry entry{.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .to = to_[i]};
+    entry.from = {stored(tensor.source)};
+    if (tensor.stages.empty()) {
+      builder_.add_copy(std::move(entry));
+    } else {
+      add_conversion(i, std::move(entry), &kConvertOp);
+    }
+  }
+
+  void add_examination(size_t i) {
+    const StreamTensor& tensor = stream_.tensors[i];
+    PlanEntry entry{
+        .kind = PlanEntry::Kind::kMeasure, .name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape};
+    entry.from = {stored(tensor.source)};
+    add_conversion(i, std::move(entry), &kExamineOp);
+  }
+
+  void add_conversion(size_t i, PlanEntry entry, const TileOp* op) {
+    const StreamTensor& tensor = stream_.tensors[i];
+    const TensorInfo& info = stream_.checkpoint->info(tensor.source);
+    const std::shared_ptr<const Chain> chain = shared_chain(info.dtype, tensor);
+    std::vector<Extent> companions;
+    uint64_t parts = 1;
+    for (const Stage& stage : tensor.stages) {
+      parts = std::max(parts, stage.geometry.matrices);
+      for (const TensorRef ref : stage.companions) companions.push_back(stored(ref));
+    }
+    entry.with = companions;
+    entry.word = chain->word();
+    if (entry.word.empty()) entry.word = op->id;
+    const uint64_t elements = info.bytes() * 8 / dtype_bits(info.dtype);
+    const Extent whole = entry.from[0];
+    const uint32_t index = builder_.add_tensor(std::move(entry));
+    for (uint64_t part = 0; elements > 0 && part < parts; ++part) {
+      Item item{.op = op, .in_dtype = chain->in, .out_dtype = chain->out, .tensor = index, .context = chain};
+      const auto cut = [part, parts](const Extent& extent) {
+        return slice(extent, extent.row_bytes / parts * part, extent.row_bytes / parts);
+      };
+      item.units = elements / parts;
+      item.units_per_tile = chain->units_per_tile(request_.tile_bytes);
+      item.in[0] = cut(whole);
+      item.in_count = 1;
+      for (const Extent& companion : companions) item.in[item.in_count++] = cut(companion);
+      if (op == &kConvertOp) {
+        item.out[0] = cut(to_[i]);
+        item.out_count = 1;
+      }
+      builder_.add_item(std::move(item));
+      owners_->by_phase.back().push_back(static_cast<uint32_t>(i));
+    }
+  }
+
+  // Tensors with equal ways share one object: there may be a hundred thousand of them.
+  std::shared_ptr<const Chain> shared_chain(DType in, const StreamTensor& tensor) {
+    std::string key(dtype_name(in));
+    for (const Stage& stage : tensor.stages) {
+      const Fp8Geometry& g = stage.geometry;
+      key += ' ' + stage.op->word(stage) + ' ' + std::string(dtype_name(stage.to)) + ' ' +
+             std::string(dtype_name(stage.scale_dtype));
+      for (const uint64_t n :
+           {g.matrices, g.rows, g.cols, g.block_rows, g.block_cols, g.row_stride, g.col_stride}) {
+        key += ' ' + std::to_string(n);
+      }
+    }
+    std::shared_ptr<const Chain>& chain = chains_[key];
+    if (chain == nullptr) {
+      auto fresh = std::make_shared<Chain>(Chain{tensor.stages, in, tensor.dtype});
+      for (Stage& stage : fresh->stages) stage.companions.clear();  // the item has them
+      chain = fresh;
+    }
+    return chain;
+  }
+
+  void add_drops() {
+    for (const Dropped& drop : stream_.dropped) {
+      builder_.add_note({.kind = PlanEntry::Kind::kDrop, .name = drop.name, .word = drop.reason});
+    }
+  }
+
+  Result<void> add_sides() {
+    Result<SidePlan> sides = plan_sides(stream_, account_.left_quantised, request_);
+    if (!sides) return std::move(sides).error();
+    account_.config = std::move(sides->changes);
+    account_.config_written = !request_.layout.single_file;
+    for (std::string& warning : sides->warnings) account_.warnings.push_back(std::move(warning));
+    for (SideOutput& side : sides->files) builder_.add_side(std::move(side));
+    if (request_.layout.single_file) return {};
+    std::vector<std::pair<std::string, std::string>> map;
+    uint64_t total = 0;
+    for (size_t i = 0; i < tensors_->size(); ++i) {
+      map.emplace_back((*tensors_)[i].name, account_.files[shard_of_[i]].name);
+      total += (*tensors_)[i].bytes;
+    }
+    const ShardIndex* old = stream_.checkpoint->index ? &*stream_.checkpoint->index : nullptr;
+    builder_.add_side({.name = std::string(kIndexName),
+                       .copied = false,
+                       .bytes = index_text(old, total, map),
+                       .is_index = true});
+    return {};
+  }
+
+  // Counts of the run go to the tensors; a divisor that cannot divide ends it.
+  void count_results() {
+    std::vector<std::pair<std::string, std::string>> divisors;  // name, file
+    for (const TensorRef ref : stream_.divisors) {
+      divisors.emplace_back(stream_.checkpoint->info(ref).name, stream_.file_of(ref));
+    }
+    const size_t main_phase = divisors.empty() ? 0 : 1;
+    builder_.on_finish(
+        PlanBuilder::Finish([tensors = tensors_, owners = owners_, divisors, main_phase](
+                                size_t phase, std::span<const Value> values, Tables&) -> Result<void> {
+          for (size_t i = 0; i < values.size(); ++i) {
+            const uint32_t owner = owners->by_phase[phase][i];
+            const Value& value = values[i];
+            if (phase < main_phase) {
+              if (value.n[0] + value.n[1] > 0) return bad_divisor(divisors[owner], value);
+              continue;
+            }
+            DeclaredTensor& tensor = (*tensors)[owner];
+            tensor.became_infinite += value.n[0];
+            tensor.nan += value.n[1];
+            tensor.infinite += value.n[2];
+          }
+          return {};
+        }));
+  }
+
+  static Error bad_divisor(const std::pair<std::string, std::string>& divisor, const Value& value) {
+    return {.code = ErrorCode::kRefusedValues,
+            .message = "Tensor " + quote_name(divisor.first) + " of " + quote_name(divisor.second) +
+                       " is a divisor and holds " + grouped_digits(value.n[0]) + " zeros and " +
+                       grouped_digits(value.n[1]) + " values that are not finite.",
+            .file = divisor.second,
+            .tensor = divisor.first};
+  }
+
+  Stream stream_;
+  const LayoutReport& layouts_;
+  const std::vector<std::string>& header_sha256_;
+  const TransformRequest& request_;
+  PlanBuilder builder_;
+  Account account_;
+  std::shared_ptr<std::vector<DeclaredTensor>> tensors_;
+  std::shared_ptr<Owners> owners_;
+  std::vector<Extent> to_;                 // by tensor
+  std::vector<uint32_t> shard_of_;         // by tensor, of the result
+  std::map<uint32_t, uint32_t> input_of_;  // shard to input
+  std::unordered_map<std::string, std::shared_ptr<const Chain>> chains_;
+};
+
+}  // namespace
+
+Result<Transform> write_plan(Stream stream, const LayoutReport& layouts,
+                             const std::vector<std::string>& header_sha256, const TransformRequest& request,
+                             const std::string& work) {
+  return Writer(std::move(stream), layouts, header_sha256, request, work).write();
+}
+
+}  // namespace tftf::transform

@@ -1,0 +1,164 @@
+#include "tftf/transform/planner.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "pipe.h"
+#include "plan_writer.h"
+#include "tftf/base/escape.h"
+#include "tftf/base/sha256.h"
+#include "tftf/base/size_text.h"
+#include "tftf/quant/registry.h"
+
+namespace tftf {
+
+using transform::Pipe;
+using transform::Stream;
+
+Result<void> apply_reshard(const Operation& operation, OutputLayout& layout) {
+  TFTF_TRY(check_operation(operation));
+  if (const auto* size = operation.find("max-shard-size")) layout.max_shard_size = *parse_size(size->front());
+  if (operation.find("single") != nullptr) layout.single_file = true;
+  return {};
+}
+
+struct Planner::State {
+  const Checkpoint& checkpoint;
+  TransformRequest request;
+  SmallValues values;
+  std::vector<std::unique_ptr<Pipe>> pipes;
+  std::optional<Error> error;  // certain whatever the values are
+
+  bool due = true;  // the pipes have to be run (again)
+  std::optional<Result<Stream>> stream;
+  LayoutReport layouts;
+  std::map<std::string, uint32_t> headers_wanted;  // file to shard
+  std::vector<std::string> header_sha256;          // by shard
+
+  State(const Checkpoint& c, TransformRequest r) : checkpoint(c), request(std::move(r)), values(c) {
+    header_sha256.resize(checkpoint.shards.size());
+    for (const Operation& operation : request.operations) {
+      if (Result<void> made = add_pipe(operation); !made) {
+        error = std::move(made).error();
+        return;
+      }
+    }
+  }
+
+  Result<void> add_pipe(const Operation& operation) {
+    const OperationInfo* info = find_operation(operation.id);
+    if (info != nullptr && info->make == nullptr) return apply_reshard(operation, request.layout);
+    TFTF_TRY(check_operation(operation));
+    Result<std::unique_ptr<Pipe>> pipe = info->make(operation);
+    if (!pipe) return std::move(pipe).error();
+    pipes.push_back(*std::move(pipe));
+    return {};
+  }
+
+  // The whole first pass; run again when values that it asked for are there.
+  Result<Stream> pass() {
+    layouts = detect_layouts(checkpoint, values);
+    Stream next = transform::open_stream(checkpoint, values);
+    for (const std::unique_ptr<Pipe>& pipe : pipes) {
+      TFTF_TRY(pipe->apply(next));
+      for (const transform::StreamTensor& tensor : next.tensors) {
+        if (tensor.stages.size() > transform::kMaxStages) {
+          return Error{.code = ErrorCode::kUsage,
+                       .message = "Tensor " + next.described(tensor) + " would pass through more than " +
+                                  std::to_string(transform::kMaxStages) + " conversions in one run.",
+                       .tensor = tensor.name};
+        }
+      }
+    }
+    return next;
+  }
+
+  // Headers of the shards that the result takes anything from.
+  std::vector<ReadRequest> want_headers() {
+    std::vector<ReadRequest> requests;
+    for (uint32_t s = 0; s < checkpoint.shards.size(); ++s) {
+      const Shard& shard = checkpoint.shards[s];
+      if (!header_sha256[s].empty() || headers_wanted.count(shard.name) > 0) continue;
+      headers_wanted.emplace(shard.name, s);
+      requests.push_back({shard.name, {0, shard.header.data_offset()}});
+    }
+    return requests;
+  }
+};
+
+Planner::Planner(const Checkpoint& checkpoint, TransformRequest request)
+    : state_(std::make_unique<State>(checkpoint, std::move(request))) {}
+Planner::~Planner() = default;
+Planner::Planner(Planner&&) noexcept = default;
+Planner& Planner::operator=(Planner&&) noexcept = default;
+
+std::vector<ReadRequest> Planner::want() {
+  State& state = *state_;
+  if (state.error) return {};
+  if (state.due) {
+    state.due = false;
+    state.stream.emplace(state.pass());
+  }
+  std::vector<ReadRequest> requests = state.values.want();
+  if (!requests.empty()) state.due = true;
+  if (requests.empty() && state.stream->ok()) requests = state.want_headers();
+  return requests;
+}
+
+void Planner::supply(const ReadRequest& request, Bytes bytes) {
+  State& state = *state_;
+  const auto header = state.headers_wanted.find(request.file);
+  if (request.range.offset == 0 && header != state.headers_wanted.end()) {
+    if (bytes.size() < request.range.length) return fail(request, "the file has become shorter");
+    state.header_sha256[header->second] = sha256_hex(bytes);
+  } else {
+    state.values.supply(request, bytes);
+  }
+}
+
+void Planner::fail(const ReadRequest& request, const std::string& reason) {
+  State& state = *state_;
+  if (request.range.offset == 0 && state.headers_wanted.count(request.file) > 0) {
+    state.error =
+        Error{.code = ErrorCode::kIoRead,
+              .message = "The header of " + quote_name(request.file) + " could not be read: " + reason + ".",
+              .file = request.file};
+  } else {
+    state.values.fail(request);
+  }
+}
+
+Result<Transform> Planner::take() {
+  State& state = *state_;
+  if (state.due) (void)want();
+  if (state.error) return *std::move(state.error);
+  if (!state.stream->ok()) return std::move(*state.stream).error();
+  std::string work;
+  for (const std::unique_ptr<Pipe>& pipe : state.pipes) work += (work.empty() ? "" : " | ") + pipe->text();
+  const std::string& command = state.request.command;
+  // "dequant-fp8 dtype=bfloat16" for a command that is one pipe, else "run: filter … | cast …".
+  if (state.pipes.size() != 1 || work.substr(0, command.size()) != command) {
+    work = command + (work.empty() ? "" : ": ") + work;
+  }
+  return transform::write_plan(**std::move(state.stream), state.layouts, state.header_sha256, state.request,
+                               work);
+}
+
+Account Transform::final_account(uint64_t bytes_read, uint64_t bytes_written, bool resumed) const {
+  Account result = account;
+  result.bytes_read = bytes_read;
+  result.bytes_written = bytes_written;
+  result.resumed = resumed;
+  for (const DeclaredTensor& tensor : *tensors) {
+    if (tensor.became_infinite == 0) continue;
+    result.non_finite.push_back({tensor.name, tensor.became_infinite});
+    result.warnings.push_back("In tensor " + quote_name(tensor.name) + " " +
+                              grouped_digits(tensor.became_infinite) + " finite value" +
+                              (tensor.became_infinite == 1 ? "" : "s") + " became infinite in " +
+                              std::string(dtype_info(tensor.dtype).torch) + ".");
+  }
+  return result;
+}
+
+}  // namespace tftf

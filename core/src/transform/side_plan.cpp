@@ -1,0 +1,79 @@
+#include "side_plan.h"
+
+#include <algorithm>
+
+#include "tftf/base/escape.h"
+#include "tftf/transform/output_layout.h"
+
+namespace tftf::transform {
+namespace {
+
+constexpr std::string_view kConfig = "config.json";
+// They say how the weights are quantised, and nothing else.
+constexpr std::string_view kQuantisationFiles[] = {"hf_quant_config.json", "quantize_config.json",
+                                                   "quant_config.json"};
+
+void edit(ConfigText& config, bool plain_again, std::optional<DType> dtype) {
+  for (const bool nested : {false, true}) {
+    const auto path = [nested](std::string_view key) {
+      return nested ? std::vector<std::string_view>{"text_config", key} : std::vector<std::string_view>{key};
+    };
+    if (plain_again) {
+      for (const char* key : {"quantization_config", "compression_config", "quantization"})
+        config.cut(path(key));
+    }
+    if (dtype) {
+      for (const char* key : {"torch_dtype", "dtype"})
+        config.replace_string(path(key), dtype_info(*dtype).torch);
+    }
+  }
+}
+
+}  // namespace
+
+Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const TransformRequest& request) {
+  SidePlan plan;
+  const bool plain_again = stream.dequantises && left_quantised == 0;
+  std::optional<std::string> config_text;
+  if (const SideFile* file = stream.checkpoint->side_file(kConfig);
+      file != nullptr && (plain_again || stream.result_dtype)) {
+    if (file->document.error) {
+      return Error{.code = ErrorCode::kRefusedConfig,
+                   .message = "\"config.json\" would have to be changed and is not valid JSON: " +
+                              escape_text(file->document.error->detail) + ".",
+                   .file = std::string(kConfig)};
+    }
+    ConfigText config{std::string(kConfig), file->text};
+    edit(config, plain_again, stream.result_dtype);
+    plan.changes = config.changes();
+    if (!plan.changes.empty()) config_text = config.text();
+  }
+  if (plain_again) {
+    for (const std::string_view name : kQuantisationFiles) {
+      const SideFile* file = stream.checkpoint->side_file(name);
+      if (file == nullptr) continue;
+      plan.changes.push_back({std::string(name), "", to_ordered_json(file->document.root), nullptr});
+    }
+  }
+  if (request.layout.single_file) return plan;
+
+  for (const FileEntry& file : side_files_to_copy(stream.checkpoint->listing.kind, request.folder)) {
+    const bool about_quantisation = std::find(std::begin(kQuantisationFiles), std::end(kQuantisationFiles),
+                                              file.name) != std::end(kQuantisationFiles);
+    if (plain_again && about_quantisation) continue;
+    if (!file.unreadable.empty()) {
+      return Error{.code = ErrorCode::kIoRead,
+                   .message = "File " + quote_name(file.name) +
+                              " would be copied and cannot be read: " + escape_text(file.unreadable) + ".",
+                   .file = file.name};
+    }
+    if (file.name == kConfig && config_text) {
+      plan.files.push_back({.name = file.name, .copied = false, .bytes = *std::move(config_text)});
+    } else {
+      plan.files.push_back({.name = file.name, .copied = true});
+    }
+  }
+  return plan;
+}
+
+}  // namespace tftf::transform

@@ -1,0 +1,89 @@
+// A tensor's way from stored bytes to written ones: a chain of stages, each rounding to the dtype it announces,
+// run piece by piece inside one tile so that one pass gives the bytes of separate commands.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tftf/plan/plan.h"
+#include "tftf/quant/fp8.h"
+#include "tftf/simd/kernels.h"
+
+namespace tftf::transform {
+
+struct Stage;
+
+// Elements [first, first + count) of an item, in the order they are stored.
+struct ElementRange {
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+
+// What a stage sees of its tile.
+struct TileView {
+  const Item* item = nullptr;
+  const KernelTable* kernels = nullptr;
+  ElementRange tile;
+  std::span<const std::byte* const> in;  // the stage's own inputs, in the order of its io()
+  std::byte* scratch = nullptr;          // its own, aligned to kSlotAlign
+};
+
+// One kind of stage. To add one: a constant of this type, and a pipe that appends stages of it.
+struct StageOp {
+  // Word in the plan's text: "cast float16", "dequant fp8-block".
+  std::string (*word)(const Stage& stage);
+  // Converts a piece of the tile. Returns how many finite values became infinite. The ranges don't overlap.
+  uint64_t (*run)(const Stage& stage, const TileView& view, ElementRange piece, const std::byte* in,
+                  std::byte* out) noexcept;
+  // Extents that io() appends: what the stage reads besides the data.
+  uint8_t inputs = 0;
+  void (*io)(const Stage& stage, const Item& item, ElementRange tile, StepIo& io) = nullptr;
+  // Bits that io() reads per element, rounded up; null: none.
+  uint64_t (*extra_bits)(const Stage& stage) = nullptr;
+  // Bytes of scratch for any tile of at most `units` elements, a multiple of kSlotAlign; null: none.
+  uint64_t (*scratch)(const Stage& stage, const Item& item, uint64_t units) = nullptr;
+  // Once per tile, before run(); null: nothing.
+  void (*begin)(const Stage& stage, const TileView& view) noexcept = nullptr;
+};
+
+// A tensor passes through no more stages than this.
+inline constexpr size_t kMaxStages = 16;
+
+struct Stage {
+  const StageOp* op = nullptr;
+  DType from{};
+  DType to{};
+  std::vector<TensorRef> companions{};  // tensors consumed with the data
+  // dequant fp8-block
+  Fp8Geometry geometry{};
+  DType scale_dtype{};
+  bool divide = false;
+};
+
+extern const StageOp kCastStage;
+extern const StageOp kDequantFp8Stage;  // Item::in[1] is the scale tensor of the item's matrix
+
+// The stages of an item, as its context. Shared by all tensors with equal ones.
+struct Chain {
+  std::vector<Stage> stages;
+  DType in{};   // of the stored data
+  DType out{};  // of the result
+
+  std::string word() const;  // ids joined by " + "
+  // Elements per tile for `tile_bytes` of the larger side.
+  uint64_t units_per_tile(uint64_t tile_bytes) const;
+};
+
+// Item: in[0] data, out[0] result, context a Chain, units elements. Value: n[0] values that became infinite.
+extern const TileOp kConvertOp;
+// The same without output (Item::out_count 0): runs the chain and looks at the result. Value: n[0] as above,
+// n[1] NaN, n[2] infinite values in the result.
+extern const TileOp kExamineOp;
+// Item: in[0] a scale tensor in_dtype. Value: n[0] zeros, n[1] NaN or infinite.
+extern const TileOp kCheckScaleOp;
+
+}  // namespace tftf::transform

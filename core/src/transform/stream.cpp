@@ -1,0 +1,26 @@
+#include "stream.h"
+
+#include "tftf/base/escape.h"
+
+namespace tftf::transform {
+
+std::string Stream::described(const StreamTensor& tensor) const {
+  return quote_name(checkpoint->info(tensor.source).name) + " of " + quote_name(file_of(tensor.source));
+}
+
+Stream open_stream(const Checkpoint& checkpoint, SmallValues& values) {
+  Stream stream;
+  stream.checkpoint = &checkpoint;
+  stream.values = &values;
+  stream.tensors.reserve(checkpoint.order.size());
+  for (const TensorRef ref : checkpoint.order) {
+    const TensorInfo& info = checkpoint.info(ref);
+    stream.tensors.push_back({info.name, info.dtype, info.shape, ref, {}});
+  }
+  for (const TensorRef ref : checkpoint.unlisted) {
+    stream.dropped.push_back({checkpoint.info(ref).name, "not in the index"});
+  }
+  return stream;
+}
+
+}  // namespace tftf::transform

@@ -1,0 +1,49 @@
+// The tensors on their way through the pipes of a command, as declared by headers: the first of two passes
+// (spec tftf 2.1).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stage.h"
+#include "tftf/checkpoint/small_values.h"
+
+namespace tftf::transform {
+
+struct StreamTensor {
+  std::string name;  // as the pipes so far have made it
+  DType dtype{};
+  Shape shape;
+  TensorRef source;           // what is stored; its name is the one for messages
+  std::vector<Stage> stages;  // empty: copied byte for byte
+};
+
+struct Dropped {
+  std::string name;
+  std::string reason;  // "companion", "filter", …
+};
+
+struct Stream {
+  const Checkpoint* checkpoint = nullptr;
+  SmallValues* values = nullptr;
+  std::vector<StreamTensor> tensors;
+  std::vector<Dropped> dropped;
+  std::vector<std::string> warnings;
+  // Scales that divide: zero or not finite is refused once the data are seen.
+  std::vector<TensorRef> divisors;
+  // The dtype that the last dequantisation or cast announces, for config.json.
+  std::optional<DType> result_dtype;
+  bool dequantises = false;  // a pipe makes plain floats of quantised layouts
+  bool renamed = false;
+
+  // The name and file in the input, quoted for messages.
+  std::string described(const StreamTensor& tensor) const;
+  const std::string& file_of(TensorRef ref) const { return checkpoint->shards[ref.shard].name; }
+};
+
+// Tensors in reading order; those of the shards that the index does not name are dropped ("not in the index").
+Stream open_stream(const Checkpoint& checkpoint, SmallValues& values);
+
+}  // namespace tftf::transform
