@@ -14,6 +14,10 @@ void add_commands(CLI::App& app, Session& session) {
   app.require_subcommand(0, 1);
   app.get_formatter()->column_width(34);
 
+  add_passthrough(app, session);
+  add_dequant_fp8(app, session);
+  add_run(app, session);
+  add_validate(app, session);
   add_lint(app, session);
   add_info(app, session);
   add_completion(app, session);

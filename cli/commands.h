@@ -7,6 +7,10 @@
 
 namespace tftf::cli {
 
+void add_passthrough(CLI::App& app, Session& session);
+void add_dequant_fp8(CLI::App& app, Session& session);
+void add_run(CLI::App& app, Session& session);
+void add_validate(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
 void add_info(CLI::App& app, Session& session);
 void add_lint(CLI::App& app, Session& session);

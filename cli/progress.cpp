@@ -35,12 +35,13 @@ bool is_dumb() {
 
 }  // namespace
 
-std::string progress_text(std::string_view verb, uint64_t done, uint64_t total, double seconds) {
+std::string progress_text(std::string_view verb, uint64_t done, uint64_t total, double seconds,
+                          uint64_t first) {
   const double share = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
   std::string out = std::string(verb) + " " + std::to_string(static_cast<int>(share * 100)) + " %, " +
                     size_text(done) + " of " + size_text(total);
-  if (seconds <= 0 || done == 0) return out;
-  const double rate = static_cast<double>(done) / seconds;
+  if (seconds <= 0 || done <= first) return out;
+  const double rate = static_cast<double>(done - first) / seconds;
   out += ", " + size_text(static_cast<uint64_t>(rate)) + "/s";
   if (done < total) out += ", " + duration_text(static_cast<double>(total - done) / rate) + " left";
   return out;
@@ -64,13 +65,14 @@ void ProgressBar::update(std::string_view verb, uint64_t done, uint64_t total) {
   if (verb != verb_ || done < last_done_) {
     verb_ = verb;
     begin_ = shown_ = now;
+    first_done_ = done;
   }
   last_done_ = done;
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const double since = std::chrono::duration<double>(now - shown_).count();
   if (seconds < 0.5 || since < (terminal_ ? 0.1 : 10)) return;
   shown_ = now;
-  const std::string text = progress_text(verb, done, total, seconds);
+  const std::string text = progress_text(verb, done, total, seconds, first_done_);
   if (terminal_) {
     std::fputs(("\r\x1b[K" + bar(done, total) + text).c_str(), stderr);
     std::fflush(stderr);

@@ -31,12 +31,14 @@ class ProgressBar {
   bool drawn_ = false;
   std::string verb_;
   uint64_t last_done_ = 0;
+  uint64_t first_done_ = 0;                 // by an earlier run: says nothing about the rate
   Clock::time_point begin_ = Clock::now();  // of this verb
   Clock::time_point shown_;
 };
 
-// "reading 45 %, 1.25 GiB of 2.78 GiB, 1.10 GiB/s, 1 s left" for `seconds` since the beginning.
-std::string progress_text(std::string_view verb, uint64_t done, uint64_t total, double seconds);
+// "reading 45 %, 1.25 GiB of 2.78 GiB, 1.10 GiB/s, 1 s left": `first` bytes were done `seconds` ago.
+std::string progress_text(std::string_view verb, uint64_t done, uint64_t total, double seconds,
+                          uint64_t first = 0);
 
 // stdout is a terminal that wants colours (not with NO_COLOR, not a dumb one).
 bool colours_wanted();

@@ -1,0 +1,15 @@
+// Command line options made from the table of operations.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "tftf/transform/operation.h"
+
+namespace tftf::cli {
+
+// Adds the options of an operation to a command, in its own group of the help; what is given is appended to
+// `to`. An operation with required options is only meant when one of its options is given: then `optional`.
+void add_operation_options(CLI::App& command, const OperationInfo& info, Operation& to,
+                           bool optional = false);
+
+}  // namespace tftf::cli

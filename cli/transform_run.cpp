@@ -1,0 +1,228 @@
+#include "transform_run.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "progress.h"
+#include "tftf/base/escape.h"
+#include "tftf/base/json_value.h"
+#include "tftf/base/size_text.h"
+#include "tftf_native/executor.h"
+
+namespace tftf::cli {
+namespace {
+
+bool ends_with(std::string_view text, std::string_view suffix) {
+  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
+}
+
+uint32_t thread_count(const Session& session) {
+  return session.common.threads != 0 ? session.common.threads
+                                     : std::max(1u, std::thread::hardware_concurrency());
+}
+
+// Whether an index in the folder names the file as a shard.
+std::optional<std::string> index_that_names(const NativeModel& model, const std::vector<FileEntry>& folder) {
+  for (const FileEntry& file : folder) {
+    if (!ends_with(file.name, ".safetensors.index.json") || !file.regular) continue;
+    std::ifstream stream(model.path_of(file.name), std::ios::binary);
+    const std::string text(std::istreambuf_iterator<char>(stream), {});
+    const JsonDocument document = parse_json(text, JsonDialect::kPython);
+    const JsonValue* map = document.root.get("weight_map");
+    if (map == nullptr) continue;
+    for (const JsonValue::Member& member : map->members) {
+      if (member.second.is_string() && member.second.text == model.checkpoint.listing.main) return file.name;
+    }
+  }
+  return std::nullopt;
+}
+
+struct Destination {
+  OutputTarget target;
+  bool nowhere = false;  // /dev/null of a dry run
+};
+
+Result<Destination> choose_destination(const WriteOptions& options) {
+  Destination destination;
+  destination.target.path = options.output;
+  destination.target.single_file =
+      options.single || (!options.sharded && ends_with(options.output, ".safetensors"));
+  if (options.output == "/dev/null" && options.dry_run) {
+    destination.nowhere = true;
+    return destination;
+  }
+  struct stat info {};
+  if (options.output.empty()) {
+    return Error{.code = ErrorCode::kUsage, .message = "--output is empty."};
+  }
+  const bool exists = ::stat(options.output.c_str(), &info) == 0;
+  const bool folder = exists && S_ISDIR(info.st_mode);
+  if (exists && folder == destination.target.single_file) {
+    return Error{.code = ErrorCode::kUsagePath,
+                 .message = quote_name(options.output) +
+                            (folder ? " is a folder where a file is to be written (--sharded writes into it)."
+                                    : " is a file where a folder is needed (--single replaces a file)."),
+                 .file = options.output};
+  }
+  return destination;
+}
+
+}  // namespace
+
+Result<NativeModel> open_model(const Session& session, const std::string& path) {
+  ReaderOptions options;
+  options.mode = ReadMode::kTransform;
+  options.max_header = session.common.max_header;
+  return read_model(path, options);
+}
+
+Result<Transform> make_plan(const NativeModel& model, TransformRequest request) {
+  Planner planner(model.checkpoint, std::move(request));
+  std::vector<std::byte> buffer;
+  while (true) {
+    const std::vector<ReadRequest> requests = planner.want();
+    if (requests.empty()) return planner.take();
+    for (const ReadRequest& wanted : requests) {
+      auto source = open_file_source(model.path_of(wanted.file));
+      if (!source) {
+        planner.fail(wanted, source.error().message);
+        continue;
+      }
+      buffer.resize(static_cast<size_t>(wanted.range.length));
+      if (auto read = (*source)->read(wanted.range.offset, buffer); !read) {
+        planner.fail(wanted, read.error().message);
+      } else {
+        planner.supply(wanted, buffer);
+      }
+    }
+  }
+}
+
+Result<void> check_memory(const Session& session, const Plan& plan) {
+  const uint32_t threads = thread_count(session);
+  const uint64_t memory = plan.memory_bytes(threads);
+  if (!session.common.max_memory || memory <= *session.common.max_memory) return {};
+  return Error{.code = ErrorCode::kRefusedMemory,
+               .message = "The plan needs " + size_text(memory) + " of memory with " +
+                          std::to_string(threads) + " threads, more than --max-memory allows.",
+               .expected = std::to_string(*session.common.max_memory),
+               .found = std::to_string(memory)};
+}
+
+ExecuteOptions execute_options(const Session& session) {
+  ExecuteOptions options;
+  options.threads = thread_count(session);
+  options.kernels = *session.kernels();  // checked before any command runs
+  options.stop = &Session::stop_requested();
+  return options;
+}
+
+std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan) {
+  std::vector<RunInput> inputs;
+  for (const Input& input : plan.inputs()) {
+    RunInput file{.path = model.path_of(input.path)};
+    for (size_t s = 0; s < model.checkpoint.shards.size(); ++s) {
+      if (model.checkpoint.shards[s].name == input.path) file.seen = model.seen[s];
+    }
+    inputs.push_back(std::move(file));
+  }
+  return inputs;
+}
+
+int run_transform(const Session& session, const std::string& command, const std::string& path,
+                  std::vector<Operation> operations, const WriteOptions& options) {
+  Result<Destination> destination = choose_destination(options);
+  if (!destination) return session.fail(destination.error());
+  Result<NativeModel> model = open_model(session, path);
+  if (!model) return session.fail(model.error());
+  Result<NativeListing> folder = list_model(model->folder);
+  if (!folder) return session.fail(folder.error());
+
+  ExecuteOptions how = execute_options(session);
+  how.resume = !options.no_resume;
+  how.overwrite = options.overwrite;
+  how.side_folder = model->folder;
+  const ModelListing::Kind kind = model->checkpoint.listing.kind;
+  if (kind != ModelListing::Kind::kFile) how.input_folder = model->folder;
+
+  const OutputTarget& target = destination->target;
+  TransformRequest request{.command = command,
+                           .operations = std::move(operations),
+                           .input = path,
+                           .output = options.output,
+                           .dry_run = options.dry_run,
+                           .folder = std::move(folder->listing.files)};
+  request.layout.max_shard_size = options.max_shard_size;
+  request.layout.single_file = target.single_file;
+  if (target.single_file)
+    request.layout.single_name = std::filesystem::path(options.output).filename().string();
+  std::vector<std::string> warnings;
+  if (kind == ModelListing::Kind::kFile) {
+    if (const auto index = index_that_names(*model, request.folder)) {
+      warnings.push_back(quote_name(path) + " is one shard of the model that " + quote_name(*index) +
+                         " beside it describes; only this shard is read.");
+    }
+  }
+  if (options.tile_size) {
+    request.tile_bytes = *options.tile_size;
+  } else if (!destination->nowhere && how.resume) {
+    const auto tile = journal_tile(target);
+    if (!tile) return session.fail(tile.error());
+    request.tile_bytes = tile->value_or(kDefaultTileBytes);
+  }
+
+  Result<Transform> transform = make_plan(*model, std::move(request));
+  if (!transform) return session.fail(transform.error());
+  for (std::string& warning : warnings) transform->account.warnings.push_back(std::move(warning));
+  Plan& plan = transform->plan;
+  if (auto fits = check_memory(session, plan); !fits) return session.fail(fits.error());
+  const std::vector<RunInput> inputs = run_inputs(*model, plan);
+
+  const auto report = [&](const Account& account) {
+    // The text form has the warnings too: nobody needs them twice on a screen.
+    const bool shown = !session.common.json && !session.common.quiet && ::isatty(STDOUT_FILENO) == 1;
+    for (const std::string& warning : account.warnings) {
+      if (!shown) session.warn(warning);
+    }
+    if (session.common.json) {
+      session.print_json(account.to_json());
+    } else if (!session.common.quiet || account.dry_run) {
+      session.print(account.to_text(session.common.verbose > 0));
+    }
+  };
+  if (options.dry_run) {
+    if (!destination->nowhere) {
+      if (auto allowed = check_target(plan, inputs, target, how); !allowed)
+        return session.fail(allowed.error());
+    }
+    if (!session.common.json) {
+      session.print(plan.to_text(session.common.verbose > 0) + "memory " +
+                    std::to_string(plan.memory_bytes(how.threads)) + "\n\n");
+    }
+    report(transform->account);
+    return 0;
+  }
+
+  Result<RunReport> done = [&] {
+    ProgressBar bar(session.common);
+    how.progress = [&bar](const Progress& progress) { bar.update("writing", progress.done, progress.total); };
+    return execute(plan, inputs, target, how);
+  }();
+  if (!done) {
+    Error error = std::move(done).error();
+    const bool resumable = error.code == ErrorCode::kInterrupted || error.code == ErrorCode::kIoSpace ||
+                           error.code == ErrorCode::kIoWrite || error.code == ErrorCode::kIoRead;
+    if (resumable) error.message += " Run the same command again to continue.";
+    return session.fail(error);
+  }
+  report(transform->final_account(done->bytes_read, done->bytes_written, done->resumed));
+  return 0;
+}
+
+}  // namespace tftf::cli

@@ -1,0 +1,35 @@
+// What all commands that transform a model share: read it, plan, show or execute, account.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "options.h"
+#include "session.h"
+#include "tftf/transform/planner.h"
+#include "tftf_native/executor.h"
+#include "tftf_native/model_reader.h"
+
+namespace tftf::cli {
+
+// Reads a model that is to be transformed. Says so when it is one shard of a model whose index lies beside it.
+Result<NativeModel> open_model(const Session& session, const std::string& path);
+
+// Serves the planner until it has all it wants.
+Result<Transform> make_plan(const NativeModel& model, TransformRequest request);
+
+// kRefusedMemory when the plan needs more than --max-memory.
+Result<void> check_memory(const Session& session, const Plan& plan);
+
+// Threads, kernels and Ctrl-C.
+ExecuteOptions execute_options(const Session& session);
+
+// The plan's inputs as files.
+std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan);
+
+// Runs a writing command to its end and gives the exit status. `path`: the model.
+int run_transform(const Session& session, const std::string& command, const std::string& path,
+                  std::vector<Operation> operations, const WriteOptions& options);
+
+}  // namespace tftf::cli
