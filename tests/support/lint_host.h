@@ -30,8 +30,8 @@ std::vector<std::string> finding_lines(const Diagnostics& findings,
 struct TestTensor {
   std::string name;
   std::string dtype = "F32";
-  std::vector<uint64_t> shape;
-  std::string data;  // zeros when empty
+  std::vector<uint64_t> shape = {};
+  std::string data = {};  // zeros when empty
 };
 // A sound file, tensors in the order given.
 std::string weights(const std::vector<TestTensor>& tensors,

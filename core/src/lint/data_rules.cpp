@@ -157,7 +157,8 @@ std::vector<Seen> seen_tensors(const LintedFile& file, const FileStatistics& sta
 
 }  // namespace
 
-Diagnostics check_data(const LintResult& result, const std::vector<FileStatistics>& statistics) {
+Diagnostics check_data(const LintResult& result, const std::vector<FileStatistics>& statistics,
+                       std::vector<OmittedFindings>* omitted) {
   Diagnostics out;
   for (size_t i = 0; i < result.files.size() && i < statistics.size(); ++i) {
     const LintedFile& file = result.files[i];
@@ -174,6 +175,8 @@ Diagnostics check_data(const LintResult& result, const std::vector<FileStatistic
     check_duplicates(list, tensors);
     check_tail(list, tensors, file.scan.file_size - file.scan.header.data_offset());
     if (file.adapter) check_adapter_values(list, file, tensors);
+    if (omitted)
+      for (const auto& [rule, count] : list.omitted()) omitted->push_back({file.path, rule, count});
     for (Diagnostic& finding : list.take()) out.push_back(std::move(finding));
   }
 

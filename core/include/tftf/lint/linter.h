@@ -109,7 +109,7 @@ struct LintResult {
 // The order of messages: file, offset (none first), rule id, subject (null first); stable.
 void sort_findings(Diagnostics& findings);
 
-// Runs every rule that needs no tensor data. Memory: the headers and one side file at a time.
+// Runs every rule that needs no tensor data. Memory: the headers, and the side files until take() is done.
 class Linter {
  public:
   Linter(LintInput input, LintOptions options);
@@ -158,7 +158,9 @@ struct FileStatistics {
 };
 
 // The rules that need values: ST080..ST088, CF031, LO007 (alpha tensors), LO014; ST009 for what could not be
-// read. `statistics` is parallel to result.files. Append them to result.findings and sort again.
-Diagnostics check_data(const LintResult& result, const std::vector<FileStatistics>& statistics);
+// read. `statistics` is parallel to result.files. Append them to result.findings and sort again. `omitted`, when
+// given, receives what was counted and not kept.
+Diagnostics check_data(const LintResult& result, const std::vector<FileStatistics>& statistics,
+                       std::vector<OmittedFindings>* omitted = nullptr);
 
 }  // namespace tftf
