@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Measures the tools against `cp` and prints a table; both sides end with everything on the disk.
+
+    bench.py [--bin build/release/bin] [--work FOLDER] [--runs 5] [--size MIB] [--only a,b,…] [--json FILE]
+
+    a  dequant-fp8 of an FP8 model (1 GiB) against cp of its output           ratio <= 1.0, RSS <= 48 MiB
+    g  dequant-fp8 of a single tensor of 4 GiB: memory only                   RSS <= 48 MiB
+    b  passthrough of the same model against cp                               ratio <= 0.9, RSS <= 48 MiB
+    e  the plan of 92,000 tensors in 163 shards (sparse files)                time and memory
+    k  the benchmarks that are executables of their own (kernels, headers)
+
+Runs of both sides alternate, the order changes every time, the figure is the ratio of the medians. A ratio says more
+than the seconds beside it: those are the machine's. Exit status 1 when a limit is passed.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MIB = 1 << 20
+TOOLS = Path(__file__).resolve().parent.parent / "tools"
+
+
+def write_model(folder, tensors, shards=2, rows=4096, columns=4096, sparse=False):
+    """FP8 weights of rows x columns with scales of blocks of 128, in `shards` files with index and config.json."""
+    folder.mkdir()
+    blocks = [-(-rows // 128), -(-columns // 128)]
+    codes = bytearray(os.urandom(16 * MIB))
+    for i, code in enumerate(codes):  # no NaN codes: weights have none
+        if code & 0x7F == 0x7F:
+            codes[i] = 0x38
+    scale = struct.pack("<f", 2.0 ** -9) * (blocks[0] * blocks[1])
+    weight_map = {}
+    for shard in range(shards):
+        name = f"model-{shard + 1:05}-of-{shards:05}.safetensors"
+        own = range(tensors * shard // shards, tensors * (shard + 1) // shards)
+        header, at = {"__metadata__": {"format": "pt"}}, 0
+        for dtype, suffix, shape, size in (("F32", "_scale_inv", blocks, len(scale)),
+                                           ("F8_E4M3", "", [rows, columns], rows * columns)):
+            for t in own:
+                tensor = f"model.layers.{t}.mlp.up_proj.weight{suffix}"
+                header[tensor] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+                weight_map[tensor] = name
+                at += size
+        text = json.dumps(header, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)
+        with open(folder / name, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text)
+            for _ in own:
+                f.write(scale)
+            left = rows * columns * len(own)
+            if sparse:
+                f.truncate(f.tell() + left)
+                left = 0
+            while left > 0:
+                left -= f.write(codes[:min(left, len(codes))])
+            f.flush()
+            os.fsync(f.fileno())
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": 0}, "weight_map": weight_map}))
+    (folder / "config.json").write_text(json.dumps(
+        {"model_type": "deepseek_v3", "torch_dtype": "bfloat16",
+         "quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]}}))
+
+
+def run(command):
+    """Seconds and peak resident bytes of a command."""
+    begin = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = process.stdout.read(), process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: {err.decode(errors='replace')}{out.decode(errors='replace')}")
+    return time.monotonic() - begin, usage.ru_maxrss * 1024
+
+
+def copy(source, target):
+    """cp -r and a sync of each file, in seconds."""
+    begin = time.monotonic()
+    subprocess.run(["cp", "-r", source, target], check=True)
+    for file in [target, *target.rglob("*")]:
+        fd = os.open(file, os.O_RDONLY)
+        os.fsync(fd)
+        os.close(fd)
+    return time.monotonic() - begin
+
+
+def clean(path):
+    shutil.rmtree(path, ignore_errors=True)
+    os.sync()
+
+
+def warm(folder):
+    """Both sides find their input in memory."""
+    for file in folder.iterdir():
+        with open(file, "rb") as f:
+            while f.read(16 * MIB):
+                pass
+
+
+def against_cp(command, copied, out, runs):
+    """Alternating runs of a command that writes `out`, and of cp of `copied` (None: of what the command wrote)."""
+    ours, theirs, rss = [], [], 0
+    source = copied
+    if source is None:
+        source = out.with_name("reference")
+        run([*command, source])
+    warm(source)
+    target = out.with_name("copy")
+    for i in range(runs):
+        for side in ("ours", "cp") if i % 2 == 0 else ("cp", "ours"):
+            clean(out)
+            clean(target)
+            if side == "ours":
+                seconds, peak = run([*command, out])
+                ours.append(seconds)
+                rss = max(rss, peak)
+            else:
+                theirs.append(copy(source, target))
+    clean(out)
+    clean(target)
+    if copied is None:
+        clean(source)
+    ours, theirs = statistics.median(ours), statistics.median(theirs)
+    return {"seconds": round(ours, 3), "cp_seconds": round(theirs, 3), "ratio": round(ours / theirs, 3), "rss_mib": round(rss / MIB, 1)}
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--bin", type=Path, default=Path("build/release/bin"))
+    ap.add_argument("--work", type=Path, help="where the files are made (default: a folder below the temporary one)")
+    ap.add_argument("--runs", type=int, default=5)
+    ap.add_argument("--size", type=int, default=1024, help="MiB of the FP8 model")
+    ap.add_argument("--threads", type=int, help="passed on to the tools")
+    ap.add_argument("--only", default="a,g,b,e,k")
+    ap.add_argument("--json", type=Path)
+    a = ap.parse_args()
+    only = a.only.split(",")
+    tftf = [(a.bin / "tftf").resolve()]
+    common = ["--no-progress", "-q"] + (["--threads", str(a.threads)] if a.threads else [])
+    results, passed = {}, []
+
+    def limit(name, key, most):
+        if results[name][key] > most:
+            passed.append(f"{name}: {key} {results[name][key]} > {most}")
+
+    with tempfile.TemporaryDirectory(prefix="tftf-bench-", dir=a.work) as work:
+        work = Path(work)
+        model, out = work / "model", work / "out"
+        if "a" in only or "b" in only:
+            write_model(model, a.size // 16)
+            warm(model)
+        if "a" in only:
+            results["a"] = against_cp([*tftf, "dequant-fp8", *common, "-i", model, "-o"], None, out, a.runs)
+            limit("a", "ratio", 1.0)
+            limit("a", "rss_mib", 48)
+        if "b" in only:
+            results["b"] = against_cp([*tftf, "passthrough", *common, "-i", model, "-o"], model, out, a.runs)
+            limit("b", "ratio", 0.9)
+            limit("b", "rss_mib", 48)
+        clean(model)
+        if "g" in only:
+            write_model(model, 1, shards=1, rows=65536, columns=65536, sparse=True)
+            seconds, rss = run([*tftf, "dequant-fp8", *common, "-i", model, "-o", out])
+            results["g"] = {"seconds": round(seconds, 3), "rss_mib": round(rss / MIB, 1)}
+            limit("g", "rss_mib", 48)
+            clean(out)
+            clean(model)
+        if "e" in only:
+            subprocess.run([sys.executable, TOOLS / "make_sparse_checkpoint.py", model], check=True, stdout=subprocess.DEVNULL)
+            opened, planned = [], []
+            for _ in range(a.runs):
+                opened.append(run([*tftf, "info", "--no-progress", "--json", model]))
+                planned.append(run([*tftf, "dequant-fp8", *common, "--dry-run", "-i", model, "-o", out]))
+            results["e"] = {"seconds": round(statistics.median(s for s, _ in planned), 3),
+                            "rss_mib": round(max(r for _, r in planned) / MIB, 1),
+                            "info_seconds": round(statistics.median(s for s, _ in opened), 3),
+                            "info_rss_mib": round(max(r for _, r in opened) / MIB, 1)}
+            clean(model)
+        if "k" in only:
+            for bench in sorted(a.bin.glob("*_bench")):
+                print(f"{bench.name}:", flush=True)
+                figures = work / "figures.json"
+                subprocess.run([bench, "--json", figures], check=True)
+                results[bench.name] = json.loads(figures.read_text())
+
+    titles = {"a": "dequant-fp8 / cp of its output", "b": "passthrough / cp", "g": "one tensor of 4 GiB", "e": "plan of 92,000 tensors"}
+    print(f"{'':34}{'seconds':>9}{'cp':>9}{'ratio':>8}{'RSS MiB':>9}")
+    for name, title in titles.items():
+        if name in results:
+            row = results[name]
+            print(f"{title:34}{row['seconds']:>9}{row.get('cp_seconds', ''):>9}{row.get('ratio', ''):>8}{row['rss_mib']:>9}")
+    if a.json:
+        a.json.write_text(json.dumps(results, indent=2) + "\n")
+    for failure in passed:
+        print(f"limit passed: {failure}")
+    return 1 if passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
