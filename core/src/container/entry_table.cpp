@@ -26,6 +26,12 @@ bool is_partition_placeholder(std::string_view name, const Shape& shape) {
 
 }  // namespace
 
+EntryTable::Field EntryTable::find_field(std::string_view name) {
+  // By length first: entries are a hundred thousand and more.
+  if (name.size() == 5) return name == "shape" ? kShape : name == "dtype" ? kDType : kNone;
+  return name == "data_offsets" ? kOffsets : kNone;
+}
+
 EntryTable::EntryTable(std::string_view text, uint64_t text_offset, FindingList& findings)
     : text_(text), text_offset_(text_offset), findings_(findings), names_(text) {}
 
@@ -55,7 +61,7 @@ void EntryTable::not_object(JsonKind kind, uint64_t at) {
 
 void EntryTable::field(std::string_view name, uint64_t at) {
   field_at_ = at;
-  open_ = name == "dtype" ? kDType : name == "shape" ? kShape : name == "data_offsets" ? kOffsets : kNone;
+  open_ = find_field(name);
   if (open_ == kDType) {
     ++dtype_times_;
   } else if (open_ != kNone) {
@@ -80,7 +86,9 @@ void EntryTable::value(JsonKind kind, std::string_view text, uint64_t at) {
   } else if (open_ != kNone) {
     ArrayField& field = array();
     field.begin = at;
-    field.excerpt = kind == JsonKind::kString ? '"' + cut_text(text, kExcerpt) + '"' : std::string(text);
+    field.excerpt = kind == JsonKind::kString   ? '"' + cut_text(text, kExcerpt) + '"'
+                    : kind == JsonKind::kObject ? "an object"
+                                                : cut_text(text, kExcerpt);
   }
 }
 
@@ -156,14 +164,12 @@ void EntryTable::check_dtype() {
 
 void EntryTable::check_shape() {
   const Shape& shape = shape_.values;
-  auto add_shape = [&](Rule rule) {
-    if (Diagnostic* finding = add(rule, "shape", shape_.begin))
+  if (is_partition_placeholder(name_, shape)) {
+    add(Rule::ST057, "shape", shape_.begin);
+  } else if (std::find(shape.begin(), shape.end(), uint64_t{0}) != shape.end()) {
+    if (Diagnostic* finding = add(Rule::ST056, "shape", shape_.begin))
       finding->values.emplace_back("shape", shape_value(shape));
-  };
-  if (is_partition_placeholder(name_, shape))
-    add_shape(Rule::ST057);
-  else if (std::find(shape.begin(), shape.end(), uint64_t{0}) != shape.end())
-    add_shape(Rule::ST056);
+  }
   if (shape.size() > kHighRank)
     if (Diagnostic* finding = add(Rule::ST058, "shape", shape_.begin))
       finding->values.emplace_back("rank", uint64_t{shape.size()});

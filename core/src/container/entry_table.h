@@ -75,6 +75,7 @@ class EntryTable {
     uint64_t more_odd = 0;
   };
 
+  static Field find_field(std::string_view name);
   ArrayField& array() { return open_ == kShape ? shape_ : offsets_; }
   Diagnostic* add(Rule rule, std::string_view field = {}, std::optional<uint64_t> at = {});
   void check_fields();

@@ -119,9 +119,10 @@ bool add_lfs_pointer(std::string_view head, uint64_t size, FindingList& findings
   return true;
 }
 
-std::string_view foreign_format(std::string_view bytes) {
+std::string foreign_format(std::string_view bytes) {
   if (starts_with(bytes, kZip)) return "ZIP archive";
-  return magic_format(bytes);
+  const std::string_view format = magic_format(bytes);
+  return format.empty() ? std::string() : std::string(format) + " file";
 }
 
 }  // namespace tftf

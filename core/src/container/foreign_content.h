@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "container/finding_list.h"
@@ -22,7 +23,7 @@ bool add_foreign_content(std::string_view head, uint64_t size, uint64_t length, 
 // Rule ST003, on a head of at least 1,024 bytes or the whole file. Says whether it is a pointer.
 bool add_lfs_pointer(std::string_view head, uint64_t size, FindingList& findings);
 
-// Name of the format that `bytes` begin with ("ZIP archive", "GGUF", …), empty when unknown.
-std::string_view foreign_format(std::string_view bytes);
+// What `bytes` begin like ("ZIP archive", "GGUF file"), empty when unknown.
+std::string foreign_format(std::string_view bytes);
 
 }  // namespace tftf

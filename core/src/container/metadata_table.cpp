@@ -48,12 +48,12 @@ void MetadataTable::begin(uint64_t at) {
 void MetadataTable::key(std::string_view name, uint64_t at) { keys_.add(name, at); }
 
 void MetadataTable::value(JsonKind kind, std::string_view decoded, uint64_t at) {
-  kinds_.push_back(kind);
+  kinds_.push_back(static_cast<uint8_t>(kind));
   values_.add(kind == JsonKind::kString ? decoded : text_.substr(at + 1, 0), at);
 }
 
 std::string MetadataTable::shown(uint32_t number) const {
-  const JsonKind kind = kinds_[number];
+  const JsonKind kind = kind_of(number);
   if (kind == JsonKind::kString) return cut_text(values_[number]);
   const std::string_view token = text_.substr(values_.token_at(number));
   if (kind == JsonKind::kNumber) return cut_text(token.substr(0, token.find_first_of(",} \t\r\n")));
@@ -118,7 +118,7 @@ void MetadataTable::check_object(FindingList& findings) {
   const auto shape = find("shape");
   const auto offsets = find("data_offsets");
   const bool tensor_like = dtype && shape && offsets &&
-                           (kinds_[*shape] == JsonKind::kArray || kinds_[*offsets] == JsonKind::kArray);
+                           (kind_of(*shape) == JsonKind::kArray || kind_of(*offsets) == JsonKind::kArray);
   if (tensor_like) {
     if (Diagnostic* finding = findings.add(Rule::ST050)) {
       finding->pointer = json_pointer({&kName, 1});
@@ -139,7 +139,7 @@ void MetadataTable::check_object(FindingList& findings) {
         finding->offset = text_offset_ + keys_.token_at(one.last);
         finding->values = {{"key", std::string(key)}, {"count", uint64_t{one.count}}};
       }
-    if (kinds_[one.last] == JsonKind::kString) metadata_.emplace_back(key, values_[one.last]);
+    if (kind_of(one.last) == JsonKind::kString) metadata_.emplace_back(key, values_[one.last]);
   }
 }
 
@@ -154,10 +154,10 @@ void MetadataTable::check_entry(uint32_t number, bool tensor_like, FindingList& 
     }
     return finding;
   };
-  const bool is_string = kinds_[number] == JsonKind::kString;
+  const bool is_string = kind_of(number) == JsonKind::kString;
   if (!is_string && !tensor_like)
     if (Diagnostic* finding = add(Rule::ST047))
-      finding->values.emplace_back("kind", std::string(json_kind_name(kinds_[number])));
+      finding->values.emplace_back("kind", std::string(json_kind_name(kind_of(number))));
   std::string_view found = find_markup(keys_[number]);
   if (found.empty() && is_string) found = find_markup(values_[number]);
   if (!found.empty())
@@ -165,7 +165,7 @@ void MetadataTable::check_entry(uint32_t number, bool tensor_like, FindingList& 
 }
 
 void MetadataTable::check_format(std::optional<uint32_t> format, FindingList& findings) {
-  if (format && kinds_[*format] == JsonKind::kString &&
+  if (format && kind_of(*format) == JsonKind::kString &&
       std::find(std::begin(kFormats), std::end(kFormats), values_[*format]) != std::end(kFormats))
     return;
   Diagnostic* finding = findings.add(Rule::ST049);

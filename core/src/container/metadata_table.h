@@ -41,6 +41,7 @@ class MetadataTable {
   void check_format(std::optional<uint32_t> format, FindingList& findings);
   // The value of an entry for messages: a string's text, a number as written, else its kind.
   std::string shown(uint32_t number) const;
+  JsonKind kind_of(uint32_t number) const { return static_cast<JsonKind>(kinds_[number]); }
 
   std::string_view text_;
   uint64_t text_offset_;
@@ -50,7 +51,7 @@ class MetadataTable {
   // Every occurrence of every key, and its value; of values that are no strings only the place.
   TextList keys_;
   TextList values_;
-  std::vector<JsonKind> kinds_;
+  std::vector<uint8_t> kinds_;  // JsonKind
   Metadata metadata_;
 };
 

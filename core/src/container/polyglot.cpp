@@ -45,8 +45,8 @@ void check_polyglot_tail(std::string_view tail, uint64_t file_size, FindingList&
 }
 
 std::string trailing_sniff(std::string_view bytes) {
-  const std::string_view format = foreign_format(bytes);
-  return format.empty() ? std::string() : " (they begin like a " + std::string(format) + ")";
+  const std::string format = foreign_format(bytes);
+  return format.empty() ? std::string() : " (they begin like a " + format + ")";
 }
 
 }  // namespace tftf
