@@ -52,17 +52,42 @@ std::string wrapped(std::string_view head, std::string_view text) {
   return out + "\n";
 }
 
-std::string issue_line(const Issue& issue, bool colour) {
+std::string issue_line(const Issue& issue, const std::string& before, bool colour) {
   const RuleInfo& info = rule_info(issue.finding.rule);
   const Look& look = kLooks[static_cast<size_t>(issue.severity)];
   const std::string level = std::string(look.sign) + " " + std::string(severity_name(issue.severity));
   std::string line = "  " + painted(padded(level, 9), look.colour, colour) + "  " + std::string(info.id) +
-                     " " + painted(info.name, "2", colour) + "  " + message_without_file(issue.finding);
+                     " " + painted(info.name, "2", colour) + "  " + before +
+                     message_without_file(issue.finding);
   if (issue.finding.line != 0)
     line += painted(" (line " + std::to_string(issue.finding.line) + ", column " +
                         std::to_string(issue.finding.column) + ")",
                     "2", colour);
   return line + "\n";
+}
+
+// An info or hint that is the same fact about every file of a large model is told once.
+constexpr uint64_t kManyFiles = 4;
+struct Spread {
+  uint64_t files = 0;
+  const Issue* first = nullptr;
+};
+
+std::map<Rule, Spread> find_spreads(const LintReport& report) {
+  std::map<Rule, Spread> spreads;
+  std::map<Rule, const Issue*> last;
+  for (const Issue& issue : report.issues.issues) {
+    if (issue.severity < Severity::kInfo) continue;
+    Spread& spread = spreads[issue.finding.rule];
+    const Issue*& before = last[issue.finding.rule];
+    if (spread.first == nullptr) spread.first = &issue;
+    if (before == nullptr || before->input != issue.input || before->finding.file != issue.finding.file)
+      ++spread.files;
+    before = &issue;
+  }
+  for (auto it = spreads.begin(); it != spreads.end();)
+    it = it->second.files < kManyFiles ? spreads.erase(it) : std::next(it);
+  return spreads;
 }
 
 std::string summary(const LintReport& report, bool colour) {
@@ -102,22 +127,36 @@ std::string explanation(const RuleInfo& info, bool colour) {
 
 std::string text_report(const LintReport& report, const TextStyle& style) {
   const auto shown = [&](Severity severity) { return !style.quiet || severity <= report.policy.fail_on; };
+  std::map<Rule, Spread> spreads;
+  if (!style.verbose) spreads = find_spreads(report);
   std::map<std::pair<uint32_t, std::string>, std::string> blocks;  // by PATH and file
   std::set<Rule> fired;
   for (const Issue& issue : report.issues.issues) {
     fired.insert(issue.finding.rule);
-    if (shown(issue.severity)) blocks[{issue.input, issue.finding.file}] += issue_line(issue, style.colour);
+    if (shown(issue.severity) && spreads.count(issue.finding.rule) == 0)
+      blocks[{issue.input, issue.finding.file}] += issue_line(issue, "", style.colour);
   }
   for (const CutIssues& cut : report.issues.cut) {
     const std::string text =
         "… and " + std::to_string(cut.count) + " more " + std::string(rule_info(cut.rule).id);
-    if (shown(report.policy.severity(cut.rule)))
+    if (shown(report.policy.severity(cut.rule)) && spreads.count(cut.rule) == 0)
       blocks[{cut.input, cut.file}] += "  " + painted(text, "2", style.colour) + "\n";
   }
   std::string out;
   for (const auto& [where, lines] : blocks)
     out += painted(escape_text(place_of(report.inputs[where.first], where.second)), "1", style.colour) +
            "\n" + lines + (style.quiet ? "" : "\n");
+  std::string folded;
+  for (const auto& [rule, spread] : spreads) {
+    if (!shown(spread.first->severity)) continue;
+    const std::string place =
+        escape_text(place_of(report.inputs[spread.first->input], spread.first->finding.file));
+    folded += issue_line(*spread.first, std::to_string(spread.files) + " files, first " + place + ": ",
+                         style.colour);
+  }
+  if (!folded.empty())
+    out += painted("In many files (-v shows all)", "1", style.colour) + "\n" + folded +
+           (style.quiet ? "" : "\n");
   if (style.quiet) return out;
   if (style.verbose)
     for (Rule rule : fired) out += explanation(rule_info(rule), style.colour) + "\n";

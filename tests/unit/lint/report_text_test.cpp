@@ -119,6 +119,33 @@ TEST_CASE("what the limit cut is counted in the text") {
         "146 of 159 rules checked (11 more need --data, 2 --base); no .safetensors file was found.\n");
 }
 
+TEST_CASE("a fact about every file of a large model is told once, a fault in each") {
+  LintReport report;
+  report.inputs.push_back({"m", true, "m/", {}, {}});
+  std::vector<PathFindings> paths(1);
+  for (int i = 1; i <= 4; ++i) {
+    const std::string file = std::to_string(i) + ".safetensors";
+    paths[0].findings.push_back(sample_finding(Rule::ST048, file));
+    paths[0].findings.push_back(sample_finding(Rule::ST048, file));
+    if (i < 4) paths[0].findings.push_back(sample_finding(Rule::ST044, file));
+    paths[0].findings.push_back(sample_finding(Rule::ST055, file));
+  }
+  report.issues = apply_policy(paths, report.policy);
+  const std::string text = text_report(report);
+  CHECK(text.find("In many files (-v shows all)\n"
+                  "  ℹ info     ST048 METADATA_EMPTY  4 files, first m/1.safetensors: `__metadata__` is "
+                  "empty.\n\n") != std::string::npos);
+  const auto count = [](const std::string& in, const std::string& what) {
+    size_t n = 0;
+    for (size_t at = in.find(what); at != std::string::npos; at = in.find(what, at + 1)) ++n;
+    return n;
+  };
+  CHECK(count(text, "ST048") == 1);
+  CHECK(count(text, "ST044") == 3);
+  CHECK(count(text, "ST055") == 4);
+  CHECK(count(text_report(report, {.verbose = true}), "  ℹ info     ST048") == 8);
+}
+
 TEST_CASE("files of two PATHs with the same name stay apart") {
   LintReport report;
   report.inputs = {{"x", true, "x/", {}, {}}, {"y.safetensors", false, "", {}, {}}};
