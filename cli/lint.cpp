@@ -1,4 +1,5 @@
 // `tftf-lint`, and the same as `tftf lint`.
+#include <charconv>
 #include <ctime>
 #include <memory>
 #include <string>
@@ -48,6 +49,15 @@ constexpr const char* kExamples =
 
 Error usage(std::string message) { return {.code = ErrorCode::kUsage, .message = std::move(message)}; }
 
+// CLI11 would take "-1" for a very large number.
+uint64_t read_count(const std::string& text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw CLI::ValidationError("--max-issues takes a number from 0, not " + quote_name(text));
+  return value;
+}
+
 void add_lint_options(CLI::App& command, LintArguments& arguments) {
   command.footer(kExamples);
   // Not marked as required: `rules` goes without.
@@ -67,8 +77,9 @@ void add_lint_options(CLI::App& command, LintArguments& arguments) {
   add_texts(command, "--severity", arguments.severities, "Treat a rule as error, warning, info or hint")
       ->type_name("ID=LEVEL");
   command
-      .add_option("--max-issues", arguments.max_issues,
-                  "Most messages of one rule in one file (100; 0: all). Counts stay whole")
+      .add_option_function<std::string>(
+          "--max-issues", [&arguments](const std::string& text) { arguments.max_issues = read_count(text); },
+          "Most messages of one rule in one file (100; 0: all). Counts stay whole")
       ->type_name("N")
       ->take_last();
   command.add_option("--config", arguments.config, "JSON file with ignore, only, override, max-issues")
@@ -267,6 +278,7 @@ void add_lint(CLI::App& app, Session& session) {
 }
 
 void set_up_lint_program(CLI::App& app, Session& session) {
+  session.help_without_arguments = false;
   app.name("tftf-lint");
   app.description(
       "Check safetensors files and model folders against the rules of the format and its loaders.");

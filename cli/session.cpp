@@ -37,7 +37,8 @@ Error usage_error(const Session& session, const CLI::App& app, const CLI::ParseE
   for (char& c : what) {
     if (c == '\n') c = ' ';
   }
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && chosen == &app) {
+  const bool needs_command = app.get_require_subcommand_max() == 1;
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && chosen == &app && needs_command) {
     what = "there is no such command, or an option stands before the command: " +
            what.substr(what.find(": ") + 2);
   }
@@ -54,7 +55,7 @@ int finish(const Session& session, int status) {
 }
 
 int parse_and_run(Session& session, std::vector<std::string> arguments, CLI::App& app) {
-  if (arguments.empty()) {
+  if (arguments.empty() && session.help_without_arguments) {
     session.print(app.help());
     return 0;
   }

@@ -41,6 +41,8 @@ class Session {
   CommonOptions common;
   // What the chosen command does; gives the exit status. Set while the options are read.
   std::function<int()> command;
+  // No arguments at all: the help, and that is fine; a linter that was given nothing must not pass.
+  bool help_without_arguments = true;
   // A command may take arguments out before the options are read (`run` and its chain).
   std::function<void(CLI::App&, std::vector<std::string>&)> before_parse;
 

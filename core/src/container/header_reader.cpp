@@ -158,6 +158,7 @@ void HeaderReader::fail(std::string reason) {
   state_->stage = State::Stage::kDone;
   state_->scan.readable = false;
   state_->scan.header = {};
+  if (state_->size == 0) state_->findings.take();  // the size of what cannot be read says nothing: no ST001
   if (Diagnostic* finding = state_->findings.add(Rule::ST009))
     finding->values = {{"reason", std::move(reason)}};
 }
