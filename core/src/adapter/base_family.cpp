@@ -105,7 +105,9 @@ Answer judge_transformers(const std::vector<AdapterModule>& modules) {
     const std::string_view name = module.name;
     if (has_numbered(name, "single_transformer_blocks")) {
       single = true;
-      single_part = single_part || contains(name, "proj_mlp") || ends_in(name, "attn", "to_q");
+      single_part = single_part || contains(name, "proj_mlp");
+      for (std::string_view projection : {"to_q", "to_k", "to_v"})
+        single_part = single_part || ends_in(name, "attn", projection);
     } else if (has_numbered(name, "transformer_blocks")) {
       qwen = qwen || contains(name, "img_mlp") || contains(name, "txt_mlp");
       joint = joint || (name.substr(0, 31) == "transformer.transformer_blocks." && contains(name, ".attn2."));
@@ -119,7 +121,8 @@ Answer judge_transformers(const std::vector<AdapterModule>& modules) {
   }
   if (single && single_part)
     return {"flux.1",
-            "single_transformer_blocks with proj_mlp or attn.to_q (HunyuanVideo in diffusers has the same)"};
+            "single_transformer_blocks with proj_mlp or attn.to_q, to_k, to_v (HunyuanVideo in diffusers has "
+            "the same)"};
   if (joint) return {"sd3", "joint_blocks, context_block or attn2 in transformer_blocks"};
   if (qwen) return {"qwen-image", "transformer_blocks with img_mlp or txt_mlp"};
   if (wan_self && wan_cross)

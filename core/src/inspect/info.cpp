@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kKinds[] = {"checkpoint", "adapter", "embedding", "data",
                                        "index",      "pointer", "config",    "broken"};
-// Broken modules named one by one; more are counted.
+// Kinds of broken modules that are shown; more are counted.
 constexpr size_t kMaxProblems = 20;
 
 uint64_t key(TensorRef tensor) { return uint64_t{tensor.shard} << 32 | tensor.tensor; }
@@ -52,6 +52,7 @@ class Builder {
   void choose_kind();
   void choose_family();
   void add_notes();
+  void note_problems();
   bool looks_like_a_model() const;
 
   const Checkpoint& checkpoint_;
@@ -200,6 +201,30 @@ void Builder::choose_family() {
                         std::string(guess.evidence) + ")");
 }
 
+// One note per layout and reason, with the first module: a whole model may be broken in one way.
+void Builder::note_problems() {
+  struct Group {
+    const QuantProblem* first;
+    uint64_t count;
+  };
+  std::vector<Group> groups;
+  std::unordered_map<std::string, size_t> places;
+  for (const QuantProblem& problem : layouts_.problems) {
+    const auto [place, fresh] =
+        places.emplace(std::string(problem.layout) + " " + problem.what, groups.size());
+    if (fresh) groups.push_back({&problem, 0});
+    ++groups[place->second].count;
+  }
+  for (size_t i = 0; i < groups.size() && i < kMaxProblems; ++i) {
+    const auto& [first, count] = groups[i];
+    info_.notes.push_back(std::string(first->layout) + ": " + quote_name(first->module) +
+                          (count > 1 ? " and " + std::to_string(count - 1) + " more" : "") + ": " +
+                          first->what);
+  }
+  if (groups.size() > kMaxProblems)
+    info_.notes.push_back(std::to_string(groups.size() - kMaxProblems) + " more kinds of broken modules");
+}
+
 void Builder::add_notes() {
   for (const Shard& shard : checkpoint_.shards) {
     if (shard.status != ShardStatus::kBroken) continue;
@@ -227,14 +252,7 @@ void Builder::add_notes() {
       info_.notes.push_back(quote_name(file.name) +
                             " is not JSON: " + escape_text(file.document.error->detail));
   for (std::string& note : layouts_.notes) info_.notes.push_back(std::move(note));
-  for (size_t i = 0; i < layouts_.problems.size() && i < kMaxProblems; ++i) {
-    const QuantProblem& problem = layouts_.problems[i];
-    info_.notes.push_back(std::string(problem.layout) + ": " + quote_name(problem.module) + ": " +
-                          problem.what);
-  }
-  if (layouts_.problems.size() > kMaxProblems)
-    info_.notes.push_back(std::to_string(layouts_.problems.size() - kMaxProblems) +
-                          " more modules are broken");
+  note_problems();
   for (const LayoutTotal& layout : info_.layouts) {
     if (layout.id == "fp8-unscaled")
       info_.notes.push_back("warning: FP8 weights without scales are taken as plain values");

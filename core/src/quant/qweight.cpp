@@ -192,6 +192,8 @@ void detect_module(LayoutScan& scan, TensorRef qweight, GptqZeros& zeros) {
   if (!match && module.outputs > 0) match = fit_gptq(scan, module);
   if (match && match->layout == kGptqV1.id) return zeros.add(std::move(*match));
   if (!match) match = fit_gemm(scan, module);
+  if (match && gemv_first && match->layout == kGemm.id)
+    return broken("the configuration says version gemv, but the shapes are those of gemm");
   if (!match) match = fit_gemv(scan, module);
   if (!match)
     return broken(

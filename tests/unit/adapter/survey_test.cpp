@@ -275,6 +275,8 @@ TEST_CASE("the base model's family from names and shapes") {
   CHECK(base(kohya("lora_unet_double_blocks_0_img_attn_proj", 1)) == nullptr);
   CHECK(base(peft("diffusion_model.double_blocks.0.img_attn_qkv")) == "hunyuan-video");
   CHECK(base(peft("transformer.single_transformer_blocks.3.attn.to_q")) == "flux.1");
+  CHECK(base(kohya("lora_transformer_single_transformer_blocks_3_attn_to_v", 1)) == "flux.1");
+  CHECK(base(peft("transformer.single_transformer_blocks.3.norm.linear")) == nullptr);
   CHECK(base(peft("transformer.transformer_blocks.3.attn.to_q")) == nullptr);
   CHECK(base(peft("diffusion_model.joint_blocks.0.x_block.attn.qkv")) == "sd3");
   CHECK(base(peft("transformer.transformer_blocks.0.img_mlp.net.0.proj")) == "qwen-image");

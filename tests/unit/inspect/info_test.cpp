@@ -246,6 +246,18 @@ TEST_CASE("parameters are null when a layout hides shapes") {
   CHECK(hidden.text().find("not known") != std::string::npos);
 }
 
+TEST_CASE("modules that are broken in one way are one note") {
+  MemoryModel model;
+  model.files["model.safetensors"] = weights({{"a.weight", DType::U8, {60}},
+                                              {"a.weight.qs", DType::F32, {4}},
+                                              {"b.weight", DType::U8, {60}},
+                                              {"b.weight.qs", DType::F32, {4}}});
+  const OrderedJson json = Inspected(model).json();
+  CHECK(json["layouts"].empty());
+  REQUIRE(json["notes"].size() == 1);
+  CHECK(json["notes"][0].get<std::string>().find("colibri: \"a.weight\" and 1 more: ") == 0);
+}
+
 TEST_CASE("numbers are folded in components only") {
   MemoryModel model;
   model.files["model.safetensors"] = weights({{"block.0.mlp1.weight", DType::F32, {2}},

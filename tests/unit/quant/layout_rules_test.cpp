@@ -119,6 +119,15 @@ TEST_CASE("GPTQ and AWQ GEMV share a shape: a group below 16 is none") {
   CHECK(first_match(report).logical_shape == Shape{16, 128});
 }
 
+TEST_CASE("AWQ: a configuration that says gemv over the shapes of gemm is a contradiction") {
+  const std::vector<HeaderTensor> tensors = {{"m.qweight", DType::I32, {64, 4}},
+                                             {"m.qzeros", DType::I32, {2, 4}},
+                                             {"m.scales", DType::F16, {2, 32}}};
+  CHECK(HeaderModel(tensors).found() == Found{{"awq-gemm", 1}});
+  CHECK(problem(HeaderModel(tensors, quantization(R"("version":"gemv","group_size":32)")))
+            .find("says version gemv") != std::string::npos);
+}
+
 TEST_CASE("AWQ without zeros needs a configuration that says so") {
   const std::vector<HeaderTensor> tensors = {{"m.qweight", DType::I32, {64, 4}},
                                              {"m.scales", DType::F16, {2, 32}}};
