@@ -85,8 +85,11 @@ struct Data {
 
 class Bench {
  public:
+  // Only kernels whose name contains `part` are run.
+  explicit Bench(std::string part) : part_(std::move(part)) {}
   void add(const std::string& kernel, const std::string& table, size_t bytes,
            const std::function<void()>& work) {
+    if (kernel.find(part_) == std::string::npos) return;
     const double rate = static_cast<double>(bytes) / seconds_of(work) / 1e9;
     rows_.push_back({kernel, table, rate});
     std::printf("%-44s %-8s %8.2f\n", kernel.c_str(), table.c_str(), rate);
@@ -103,6 +106,7 @@ class Bench {
   }
 
  private:
+  std::string part_;
   std::vector<Row> rows_;
 };
 
@@ -218,15 +222,17 @@ void bench_merge(Bench& bench, const KernelTable& table) {
 
 int main(int argc, char** argv) {
   const char* json = nullptr;
-  std::string only;
+  std::string only, part;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--json" && i + 1 < argc) {
       json = argv[++i];
     } else if (argument == "--simd" && i + 1 < argc) {
       only = argv[++i];
+    } else if (argument == "--only" && i + 1 < argc) {
+      part = argv[++i];
     } else {
-      std::fprintf(stderr, "usage: %s [--json FILE] [--simd TABLE]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [--json FILE] [--simd TABLE] [--only PART]\n", argv[0]);
       return 2;
     }
   }
@@ -234,7 +240,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "no kernel table '%s' here\n", only.c_str());
     return 2;
   }
-  Bench bench;
+  Bench bench(part);
   std::printf("%-44s %-8s %8s\n", "kernel", "table", "GB/s");
   Data data(DType::F32);
   bench.add("memcpy", "libc", kTile, [&] { std::memcpy(data.out.data(), data.in.data(), kTile); });

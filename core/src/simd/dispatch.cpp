@@ -22,6 +22,10 @@ struct Tables {
   Tables() {
 #if defined(__x86_64__)
     if (has_avx2()) list[count++] = &simd::kAvx2;
+#elif defined(__aarch64__)
+    list[count++] = &simd::kNeon;  // part of the architecture
+#elif defined(__wasm_simd128__)
+    list[count++] = &simd::kWasm128;  // the whole module needs it
 #endif
   }
 };

@@ -1,4 +1,5 @@
 // The specification of the data pass: classification of elements by their bits, and the fixed-order sums.
+#include <iterator>
 #include <type_traits>
 
 #include "simd/convert.h"
@@ -110,17 +111,35 @@ Scan scan_words(const std::byte* data, uint64_t first_index, uint64_t length) {
   return scan;
 }
 
-// Sub-byte elements are laid out as a byte each first.
+// Sub-byte types have no NaN or infinity, so positions do not matter and the codes may be counted first.
 template <const Rules& kRules>
-void scan_sub_byte(const std::byte* data, uint64_t first_index, uint64_t length, Scan& into) {
-  constexpr uint64_t kChunk = 512;
-  std::byte codes[kChunk];
-  for (uint64_t done = 0; done < length; done += kChunk) {
-    const uint64_t part = length - done < kChunk ? length - done : kChunk;
-    for (uint64_t i = 0; i < part; ++i)
-      codes[i] = static_cast<std::byte>(sub_byte_code(data, done + i, kRules.bits));
-    merge(into, scan_words<uint8_t, Float<kRules>>(codes, first_index + done, part));
+void scan_sub_byte(const std::byte* data, uint64_t length, Scan& into) {
+  if (length == 0) return;
+  uint64_t codes[uint64_t{1} << kRules.bits] = {};
+  if constexpr (kRules.bits == 4) {
+    uint64_t bytes[256] = {};
+    for (size_t i = 0; i < length / 2; ++i) ++bytes[std::to_integer<uint8_t>(data[i])];
+    for (size_t pair = 0; pair < 256; ++pair) {
+      codes[pair % 16] += bytes[pair];
+      codes[pair / 16] += bytes[pair];
+    }
+  } else {
+    for (uint64_t i = 0; i < length; ++i) ++codes[sub_byte_code(data, i, kRules.bits)];
   }
+  Scan scan;
+  scan.count = length;
+  scan.first_bits = sub_byte_code(data, 0, kRules.bits);
+  scan.constant = codes[scan.first_bits] == length;
+  for (uint64_t code = 0; code < std::size(codes); ++code) {
+    if (codes[code] == 0) continue;
+    const Traits t = Float<kRules>::classify(code);
+    scan.zero += t.zero * codes[code];
+    scan.subnormal += t.subnormal * codes[code];
+    scan.negative += t.negative * codes[code];
+    if (t.key < scan.min_key) scan.min_key = t.key;
+    if (t.key > scan.max_key) scan.max_key = t.key;
+  }
+  merge(into, scan);
 }
 
 void scan_bool(const std::byte* data, uint64_t first_index, uint64_t length, Scan& into) {
@@ -193,11 +212,11 @@ void scan(DType dtype, const std::byte* data, uint64_t first, uint64_t length, S
     case DType::F8_E8M0:
       return merge(into, scan_words<uint8_t, E8M0>(data, first, length));
     case DType::F6_E2M3:
-      return scan_sub_byte<kE2M3>(data, first, length, into);
+      return scan_sub_byte<kE2M3>(data, length, into);
     case DType::F6_E3M2:
-      return scan_sub_byte<kE3M2>(data, first, length, into);
+      return scan_sub_byte<kE3M2>(data, length, into);
     case DType::F4:
-      return scan_sub_byte<kE2M1>(data, first, length, into);
+      return scan_sub_byte<kE2M1>(data, length, into);
     case DType::C64:
       return scan_complex(data, first, length, into);
   }

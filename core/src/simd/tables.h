@@ -9,6 +9,12 @@ extern const KernelTable kScalar;
 #if defined(__x86_64__)
 extern const KernelTable kAvx2;  // needs AVX2 and F16C
 #endif
+#if defined(__aarch64__)
+extern const KernelTable kNeon;
+#endif
+#if defined(__wasm_simd128__)
+extern const KernelTable kWasm128;
+#endif
 
 namespace scalar {
 void bf16_to_f32(const std::byte* in, std::byte* out, uint64_t count) noexcept;
