@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include "simd/avx2_vectors.h"
+
 #include "simd/vector_convert.h"
 #include "simd/vector_f8.h"
 #include "simd/vector_product.h"

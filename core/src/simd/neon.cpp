@@ -6,6 +6,7 @@
 #include <arm_neon.h>
 
 #include "simd/neon_vectors.h"
+
 #include "simd/vector_convert.h"
 #include "simd/vector_f8.h"
 #include "simd/vector_product.h"

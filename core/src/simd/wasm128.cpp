@@ -7,6 +7,7 @@
 #include <wasm_simd128.h>
 
 #include "simd/wasm128_vectors.h"
+
 #include "simd/vector_convert.h"
 #include "simd/vector_product.h"
 #include "simd/vector_scan.h"
