@@ -73,7 +73,8 @@ TEST_CASE("the configuration rules find what the golden cases list") {
     for (const auto& file : expected["files"]) {
       const std::string path = file["path"];
       folder.texts[path] = *read_file(kRoot + "cases/" + id + "/" + path);
-      if (path.size() > 12 && path.substr(path.size() - 12) == ".safetensors") read_weights(folder, path, folder.texts[path]);
+      if (path.size() > 12 && path.substr(path.size() - 12) == ".safetensors")
+        read_weights(folder, path, folder.texts[path]);
     }
     for (size_t i = 0; i < folder.tensors.size(); ++i) {
       folder.tensors[i].name = folder.shapes[i].first;
