@@ -3,7 +3,8 @@
 # Runs the fuzz targets (all, or those named) for SECONDS each, as many at a time as there are cores; with --replay
 # only over the inputs that are there. Without --bin they are built first (preset fuzz).
 # Seeds of NAME_fuzz: tests/fuzz/corpus/NAME, and what tests/fuzz/NAME_fuzz.args lists: one libFuzzer option or a file or
-# folder of seeds (from the top folder) a line. New inputs go to build/fuzz/corpus, findings to build/fuzz/findings.
+# folder of seeds (from the top folder) a line; build/fuzz/seeds/folders has the golden cases packed. New inputs go to
+# build/fuzz/corpus, findings to build/fuzz/findings.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -35,6 +36,7 @@ fi
 
 logs=build/fuzz/logs
 mkdir -p "$logs" build/fuzz/findings
+[ -d build/fuzz/seeds/folders ] || python3 tests/tools/pack_folders.py build/fuzz/seeds/folders
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:allocator_may_return_null=1:detect_leaks=1"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-}:print_stacktrace=1"
 

@@ -553,5 +553,5 @@ TEST_CASE("ninety thousand tensors are checked in a moment") {
   const auto start = std::chrono::steady_clock::now();
   CHECK(model.report() == Lines{"CF029"});
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  CHECK(took.count() < 5.0);  // 0.1 s in a release build; a quadratic walk takes minutes
+  CHECK(took.count() < 30.0);  // 0.1 s in a release build; a quadratic walk takes minutes
 }
