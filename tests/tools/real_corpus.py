@@ -223,6 +223,8 @@ def main():
     parser.add_argument("--only", action="append", default=[], metavar="ID")
     parser.add_argument("-v", action="store_true", help="name the items that pass too")
     options = parser.parse_args()
+    if not (options.bin / "tftf").exists():
+        parser.error(f"there is no tftf in {options.bin}")
     items = json.loads((options.real / "manifest.json").read_text(encoding="utf-8"))["items"]
     failed = 0
     for item in items:
