@@ -261,7 +261,7 @@ void Surveyor::find_config_alphas() {
       return;
     }
   }
-  if (tries > kMaxPatternTries) out_.evidence.push_back("alpha_pattern has too many keys to be tried here");
+  if (tries > kMaxPatternTries) out_.evidence.emplace_back("alpha_pattern has too many keys to be tried here");
   if (plain)
     for (size_t i = 0; i < out_.modules.size(); ++i) add_alpha(*plain);
 }
@@ -304,7 +304,7 @@ void Surveyor::decide_kind() {
     tokens = tokens && name.size() > 2 && name.front() == '<' && name.back() == '>';
   }
   out_.kind = marker || tokens ? AdapterKind::kEmbedding : AdapterKind::kCheckpoint;
-  if (marker || tokens) out_.evidence.push_back("the names are those of a textual inversion");
+  if (marker || tokens) out_.evidence.emplace_back("the names are those of a textual inversion");
 }
 
 }  // namespace

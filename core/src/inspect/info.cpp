@@ -255,9 +255,9 @@ void Builder::add_notes() {
   note_problems();
   for (const LayoutTotal& layout : info_.layouts) {
     if (layout.id == "fp8-unscaled")
-      info_.notes.push_back("warning: FP8 weights without scales are taken as plain values");
+      info_.notes.emplace_back("warning: FP8 weights without scales are taken as plain values");
     if (layout.id == "nvfp4-ambiguous")
-      info_.notes.push_back(
+      info_.notes.emplace_back(
           "the order of nibbles and scales is in no header: dequant wants --layout modelopt-nvfp4 or "
           "comfy-nvfp4");
   }
