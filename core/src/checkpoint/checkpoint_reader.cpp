@@ -151,11 +151,12 @@ void CheckpointReader::State::read_index_text(std::string text) {
   if (!index.defect && !mapped->twice.empty())
     index.defect = "weight_map has " + quote_name(mapped->twice[0]) + " twice";
   if (!index.defect && !mapped->unsafe.empty())
-    index.defect = "it names the shard " + quote_name(mapped->unsafe[0]) + ", but " +
-                   std::string(*names::unsafe_reason(mapped->unsafe[0]));
+    index.defect = "it names the shard " + quote_name(mapped->unsafe[0]) +
+                   ", which is no plain relative path (" + std::string(*unsafe_reason(mapped->unsafe[0])) +
+                   ")";
   if (!index.defect)
     for (const std::string& shard : mapped->shards)
-      if (!names::is_weight_file(shard) && !index.defect)
+      if (!is_weight_name(shard) && !index.defect)
         index.defect = "it names the shard " + quote_name(shard) + ", which is no .safetensors file";
   if (transform() && index.defect)
     return refuse(
@@ -177,8 +178,7 @@ void CheckpointReader::State::add_shards(const std::vector<std::string>& names, 
   }
   headers.resize(checkpoint.shards.size());
   for (size_t i = first; i < checkpoint.shards.size(); ++i)
-    if (names::is_weight_file(checkpoint.shards[i].name) ||
-        checkpoint.listing.kind == ModelListing::Kind::kFile)
+    if (is_weight_name(checkpoint.shards[i].name) || checkpoint.listing.kind == ModelListing::Kind::kFile)
       start(checkpoint.shards[i].name, {What::kShard, static_cast<uint32_t>(i)});
 }
 
@@ -189,7 +189,7 @@ void CheckpointReader::State::add_other_shards() {
   for (const Shard& shard : checkpoint.shards) taken.insert(shard.name);
   std::vector<std::string> others;
   for (const auto& [name, file] : files)
-    if (file.exists && !file.entry.folder && names::is_weight_file(name) && taken.count(name) == 0)
+    if (file.exists && !file.entry.folder && is_weight_name(name) && taken.count(name) == 0)
       others.push_back(name);
   std::sort(others.begin(), others.end());
   add_shards(others, false);

@@ -1,6 +1,8 @@
 #include "checkpoint/file_names.h"
 
-namespace tftf::names {
+#include <algorithm>
+
+namespace tftf {
 namespace {
 
 constexpr std::string_view kWeights = ".safetensors";
@@ -10,106 +12,103 @@ constexpr std::string_view kJson = ".json";
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-bool cut_suffix(std::string_view& text, std::string_view suffix) {
-  if (text.size() < suffix.size() || text.substr(text.size() - suffix.size()) != suffix) return false;
-  text.remove_suffix(suffix.size());
-  return true;
+bool is_url(std::string_view text) {
+  size_t at = 0;
+  if (text.empty() || !is_letter(text[0])) return false;
+  while (at < text.size() && (is_letter(text[at]) || is_digit(text[at]) ||
+                              std::string_view("+.-").find(text[at]) != std::string_view::npos))
+    ++at;
+  return at >= 2 && text.substr(at, 2) == ":/";
 }
 
-// ".VARIANT" at the end.
-std::optional<std::string_view> cut_variant(std::string_view& text) {
-  const size_t dot = text.rfind('.');
-  if (dot == std::string_view::npos || dot + 1 == text.size()) return std::nullopt;
-  const std::string_view variant = text.substr(dot + 1);
-  text = text.substr(0, dot);
-  return variant;
-}
-
-// PREFIX-NNNNN-of-TTTTT.
-std::optional<NumberedShard> parse_numbers(std::string_view text) {
-  constexpr std::string_view kForm = "-NNNNN-of-TTTTT";
-  if (text.size() < kForm.size()) return std::nullopt;
-  NumberedShard shard;
-  shard.prefix = text.substr(0, text.size() - kForm.size());
-  for (size_t i = 0; i < kForm.size(); ++i) {
-    const char c = text[shard.prefix.size() + i];
-    const bool number = kForm[i] == 'N' || kForm[i] == 'T';
-    if (number ? !is_digit(c) : c != kForm[i]) return std::nullopt;
-    if (!number) continue;
-    uint32_t& value = kForm[i] == 'N' ? shard.number : shard.total;
-    value = value * 10 + static_cast<uint32_t>(c - '0');
-  }
-  return shard;
-}
-
-bool has_control_character(std::string_view text) {
+bool has_control(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte < 0x20 || byte == 0x7F) return true;
-    // U+0080..009F are C2 80..9F.
+    // U+0080..009F in UTF-8.
     if (byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0) return true;
   }
   return false;
 }
 
-// SCHEME:/, where a scheme has two characters or more.
-bool is_url(std::string_view text) {
-  size_t at = 0;
-  while (at < text.size() && (is_letter(text[at]) || (at > 0 && (is_digit(text[at]) || text[at] == '+' ||
-                                                                 text[at] == '-' || text[at] == '.'))))
-    ++at;
-  return at >= 2 && text.substr(at, 2) == ":/";
-}
-
 }  // namespace
 
-bool is_weight_file(std::string_view name) { return cut_suffix(name, kWeights); }
-
-bool is_index(std::string_view name) {
-  if (!cut_suffix(name, kJson)) return false;
-  std::string_view stem = name;
-  if (cut_suffix(stem, kIndex)) return true;
-  return cut_variant(name) && cut_suffix(name, kIndex);
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-std::optional<NumberedShard> parse_numbered_shard(std::string_view name) {
-  if (!cut_suffix(name, kWeights)) return std::nullopt;
-  if (auto shard = parse_numbers(name)) return shard;
-  const auto variant = cut_variant(name);
-  if (!variant) return std::nullopt;
-  auto shard = parse_numbers(name);
-  if (shard) shard->variant = *variant;
+bool starts_with(std::string_view text, std::string_view start) {
+  return text.substr(0, start.size()) == start;
+}
+
+bool is_weight_name(std::string_view name) { return ends_with(name, kWeights); }
+
+std::optional<IndexName> parse_index_name(std::string_view name) {
+  if (!ends_with(name, kJson)) return std::nullopt;
+  name.remove_suffix(kJson.size());
+  if (ends_with(name, kIndex)) return IndexName{name.substr(0, name.size() - kIndex.size()), {}};
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot + 1 == name.size() || !ends_with(name.substr(0, dot), kIndex))
+    return std::nullopt;
+  return IndexName{name.substr(0, dot - kIndex.size()), name.substr(dot + 1)};
+}
+
+std::optional<ShardName> parse_shard_numbers(std::string_view text) {
+  constexpr std::string_view kForm = "-#####-of-#####";
+  if (text.size() < kForm.size()) return std::nullopt;
+  const std::string_view tail = text.substr(text.size() - kForm.size());
+  ShardName name;
+  for (size_t i = 0; i < kForm.size(); ++i) {
+    if (kForm[i] != '#') {
+      if (tail[i] != kForm[i]) return std::nullopt;
+      continue;
+    }
+    if (!is_digit(tail[i])) return std::nullopt;
+    uint32_t& value = i < 6 ? name.number : name.total;
+    value = value * 10 + static_cast<uint32_t>(tail[i] - '0');
+  }
+  name.prefix = text.substr(0, text.size() - kForm.size());
+  return name;
+}
+
+std::optional<ShardName> parse_shard_name(std::string_view name) {
+  if (!ends_with(name, kWeights)) return std::nullopt;
+  name.remove_suffix(kWeights.size());
+  if (auto shard = parse_shard_numbers(name)) return shard;
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot + 1 == name.size()) return std::nullopt;
+  auto shard = parse_shard_numbers(name.substr(0, dot));
+  if (shard) shard->variant = name.substr(dot + 1);
   return shard;
 }
 
 std::optional<std::string_view> unsafe_reason(std::string_view shard) {
-  if (shard.empty()) return "it is empty";
-  if (shard[0] == '/') return "it is absolute";
-  if (shard.find('\\') != std::string_view::npos) return "it has a backslash";
-  if (has_control_character(shard)) return "it has a control character";
-  if (is_url(shard)) return "it is a URL";
-  if (shard.size() >= 2 && is_letter(shard[0]) && shard[1] == ':') return "it has a drive letter";
-  for (size_t begin = 0; begin <= shard.size();) {
-    const size_t end = std::min(shard.find('/', begin), shard.size());
-    if (shard.substr(begin, end - begin) == "..") return "it leaves the folder";
-    begin = end + 1;
+  if (shard.empty()) return "empty";
+  if (shard[0] == '/') return "absolute";
+  if (shard.size() >= 2 && is_letter(shard[0]) && shard[1] == ':') return "drive letter";
+  if (is_url(shard)) return "URL";
+  if (shard.find('\\') != std::string_view::npos) return "backslash";
+  if (has_control(shard)) return "control character";
+  for (size_t at = 0; at <= shard.size();) {
+    const size_t end = std::min(shard.find('/', at), shard.size());
+    if (shard.substr(at, end - at) == "..") return "parent folder";
+    at = end + 1;
   }
-  if (clean_path(shard).empty() || shard.back() == '/') return "it is a folder";
   return std::nullopt;
 }
 
-std::string clean_path(std::string_view shard) {
-  std::string clean;
-  for (size_t begin = 0; begin <= shard.size();) {
-    const size_t end = std::min(shard.find('/', begin), shard.size());
-    const std::string_view part = shard.substr(begin, end - begin);
+std::string shard_path(std::string_view folder, std::string_view shard) {
+  std::string out(folder);
+  for (size_t at = 0; at <= shard.size();) {
+    const size_t end = std::min(shard.find('/', at), shard.size());
+    const std::string_view part = shard.substr(at, end - at);
     if (!part.empty() && part != ".") {
-      if (!clean.empty()) clean += '/';
-      clean += part;
+      if (out.size() > folder.size()) out += '/';
+      out += part;
     }
-    begin = end + 1;
+    at = end + 1;
   }
-  return clean;
+  return out;
 }
 
-}  // namespace tftf::names
+}  // namespace tftf

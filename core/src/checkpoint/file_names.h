@@ -6,25 +6,37 @@
 #include <string>
 #include <string_view>
 
-namespace tftf::names {
+namespace tftf {
 
 // Ends in ".safetensors", exactly so.
-bool is_weight_file(std::string_view name);
-// STEM.safetensors.index.json or STEM.safetensors.index.VARIANT.json.
-bool is_index(std::string_view name);
+bool is_weight_name(std::string_view name);
+
+// STEM.safetensors.index.json, STEM.safetensors.index.VARIANT.json. Views into the name.
+struct IndexName {
+  std::string_view stem;
+  std::string_view variant;  // empty without one
+};
+std::optional<IndexName> parse_index_name(std::string_view name);
 
 // PREFIX-NNNNN-of-TTTTT[.VARIANT].safetensors, five digits each; VARIANT has no '.'. Views into the name.
-struct NumberedShard {
+struct ShardName {
   std::string_view prefix;
-  std::string_view variant;  // empty without one
+  std::string_view variant;
   uint32_t number = 0;
   uint32_t total = 0;
 };
-std::optional<NumberedShard> parse_numbered_shard(std::string_view name);
+std::optional<ShardName> parse_shard_name(std::string_view name);
+// PREFIX-NNNNN-of-TTTTT alone.
+std::optional<ShardName> parse_shard_numbers(std::string_view text);
 
-// Why a shard name of an index must not be opened, a phrase ("it is absolute"), or nothing: rule IX012.
+// Why a shard name of an index must not be opened (rule IX012), one or two words such as "absolute", or nothing
+// when it is a plain relative path.
 std::optional<std::string_view> unsafe_reason(std::string_view shard);
-// A safe name without "." and empty components: two spellings of one path become equal.
-std::string clean_path(std::string_view shard);
+// A safe shard name joined to its index's folder ("" or "SUB/"), without "." and empty components: two spellings
+// of one path become equal.
+std::string shard_path(std::string_view folder, std::string_view shard);
 
-}  // namespace tftf::names
+bool ends_with(std::string_view text, std::string_view end);
+bool starts_with(std::string_view text, std::string_view start);
+
+}  // namespace tftf

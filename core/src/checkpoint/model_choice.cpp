@@ -29,9 +29,9 @@ std::string list_names(const std::vector<std::string>& names) {
 ModelChoice choose_family(const std::vector<std::string>& weights) {
   ModelChoice choice;
   std::set<uint32_t> numbers;
-  std::optional<names::NumberedShard> family;
+  std::optional<ShardName> family;
   for (const std::string& name : weights) {
-    const auto shard = names::parse_numbered_shard(name);
+    const auto shard = parse_shard_name(name);
     const bool same =
         shard && (!family || (shard->prefix == family->prefix && shard->variant == family->variant &&
                               shard->total == family->total));
@@ -61,8 +61,8 @@ ModelChoice choose_in_folder(const ModelListing& listing) {
   for (const FileEntry& file : listing.files) {
     if (file.folder || file.name.find('/') != std::string::npos) continue;
     all.push_back(file.name);
-    if (names::is_weight_file(file.name)) weights.push_back(file.name);
-    if (names::is_index(file.name)) indexes.push_back(file.name);
+    if (is_weight_name(file.name)) weights.push_back(file.name);
+    if (parse_index_name(file.name)) indexes.push_back(file.name);
   }
   for (auto* list : {&weights, &indexes, &all}) std::sort(list->begin(), list->end());
   auto has = [&all](std::string_view name) { return std::binary_search(all.begin(), all.end(), name); };

@@ -29,11 +29,11 @@ MappedNames resolve_map(const ShardIndex& index) {
     const auto known = by_spelling.find(written);
     if (known != by_spelling.end()) return known->second;
     uint32_t number = MappedNames::kUnsafe;
-    if (names::unsafe_reason(written)) {
+    if (unsafe_reason(written)) {
       if (mapped.unsafe.size() < kShown) mapped.unsafe.push_back(written);
     } else {
       const auto [place, added] =
-          by_path.emplace(names::clean_path(written), static_cast<uint32_t>(mapped.shards.size()));
+          by_path.emplace(shard_path({}, written), static_cast<uint32_t>(mapped.shards.size()));
       if (added) mapped.shards.push_back(place->first);
       number = place->second;
     }

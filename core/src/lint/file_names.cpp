@@ -13,56 +13,7 @@ constexpr std::string_view kIndex = ".safetensors.index";
 constexpr std::string_view kJson = ".json";
 constexpr std::string_view kStems[] = {"model", "diffusion_pytorch_model", "adapter_model"};
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// -NNNNN-of-TTTTT at the end.
-std::optional<ShardName> parse_numbers(std::string_view text) {
-  constexpr std::string_view kForm = "-#####-of-#####";
-  if (text.size() < kForm.size()) return std::nullopt;
-  const std::string_view tail = text.substr(text.size() - kForm.size());
-  ShardName name;
-  for (size_t i = 0; i < kForm.size(); ++i) {
-    if (kForm[i] != '#') {
-      if (tail[i] != kForm[i]) return std::nullopt;
-      continue;
-    }
-    if (!is_digit(tail[i])) return std::nullopt;
-    uint32_t& value = i < 6 ? name.number : name.total;
-    value = value * 10 + static_cast<uint32_t>(tail[i] - '0');
-  }
-  name.prefix = text.substr(0, text.size() - kForm.size());
-  return name;
-}
-
-bool is_url(std::string_view text) {
-  size_t at = 0;
-  if (text.empty() || !is_letter(text[0])) return false;
-  while (at < text.size() && (is_letter(text[at]) || is_digit(text[at]) ||
-                              std::string_view("+.-").find(text[at]) != std::string_view::npos))
-    ++at;
-  return at >= 2 && text.substr(at, 2) == ":/";
-}
-
-bool has_control(std::string_view text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte < 0x20 || byte == 0x7F) return true;
-    // U+0080..009F in UTF-8.
-    if (byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0) return true;
-  }
-  return false;
-}
-
 }  // namespace
-
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
-bool starts_with(std::string_view text, std::string_view start) {
-  return text.substr(0, start.size()) == start;
-}
 
 std::string fold_case(std::string_view text) {
   std::string out(text);
@@ -71,28 +22,7 @@ std::string fold_case(std::string_view text) {
   return out;
 }
 
-std::optional<IndexName> parse_index_name(std::string_view name) {
-  if (!ends_with(name, kJson)) return std::nullopt;
-  name.remove_suffix(kJson.size());
-  if (ends_with(name, kIndex)) return IndexName{name.substr(0, name.size() - kIndex.size()), {}};
-  const size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos || dot + 1 == name.size() || !ends_with(name.substr(0, dot), kIndex))
-    return std::nullopt;
-  return IndexName{name.substr(0, dot - kIndex.size()), name.substr(dot + 1)};
-}
-
 bool is_index_name(std::string_view name) { return parse_index_name(name).has_value(); }
-
-std::optional<ShardName> parse_shard_name(std::string_view name) {
-  if (!ends_with(name, kWeights)) return std::nullopt;
-  name.remove_suffix(kWeights.size());
-  if (auto shard = parse_numbers(name)) return shard;
-  const size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos || dot + 1 == name.size()) return std::nullopt;
-  auto shard = parse_numbers(name.substr(0, dot));
-  if (shard) shard->variant = name.substr(dot + 1);
-  return shard;
-}
 
 bool is_family_index(const IndexName& index, std::string_view prefix, std::string_view variant) {
   if (index.variant == variant && index.stem == prefix) return true;
@@ -117,12 +47,12 @@ std::optional<std::string_view> weight_variant(std::string_view name, std::strin
   if (!ends_with(name, extension)) return std::nullopt;
   name.remove_suffix(extension.size());
   std::string_view variant;
-  if (auto shard = parse_numbers(name)) {
+  if (auto shard = parse_shard_numbers(name)) {
     name = shard->prefix;
   } else if (const size_t dot = name.rfind('.'); dot != std::string_view::npos) {
     variant = name.substr(dot + 1);
     name = name.substr(0, dot);
-    if (auto numbered = parse_numbers(name)) name = numbered->prefix;
+    if (auto numbered = parse_shard_numbers(name)) name = numbered->prefix;
   }
   if (variant.empty()) {
     if (const size_t dot = name.find('.'); dot != std::string_view::npos) {
@@ -133,35 +63,6 @@ std::optional<std::string_view> weight_variant(std::string_view name, std::strin
   if (std::find(std::begin(kStems), std::end(kStems), name) == std::end(kStems)) return std::nullopt;
   if (variant.find('.') != std::string_view::npos) return std::nullopt;
   return variant;
-}
-
-std::optional<std::string_view> unsafe_reason(std::string_view shard) {
-  if (shard.empty()) return "empty";
-  if (shard[0] == '/') return "absolute";
-  if (shard.size() >= 2 && is_letter(shard[0]) && shard[1] == ':') return "drive letter";
-  if (is_url(shard)) return "URL";
-  if (shard.find('\\') != std::string_view::npos) return "backslash";
-  if (has_control(shard)) return "control character";
-  for (size_t at = 0; at <= shard.size();) {
-    const size_t end = std::min(shard.find('/', at), shard.size());
-    if (shard.substr(at, end - at) == "..") return "parent folder";
-    at = end + 1;
-  }
-  return std::nullopt;
-}
-
-std::string shard_path(std::string_view folder, std::string_view shard) {
-  std::string out(folder);
-  for (size_t at = 0; at <= shard.size();) {
-    const size_t end = std::min(shard.find('/', at), shard.size());
-    const std::string_view part = shard.substr(at, end - at);
-    if (!part.empty() && part != ".") {
-      if (out.size() > folder.size()) out += '/';
-      out += part;
-    }
-    at = end + 1;
-  }
-  return out;
 }
 
 }  // namespace tftf
