@@ -12,7 +12,7 @@ void add_commands(CLI::App& app, Session& session) {
   app.set_version_flag("--version", "tftf, version " + std::string(version()), "Show the version");
   // At most one: later words are arguments, also those that are names of commands.
   app.require_subcommand(0, 1);
-  app.get_formatter()->column_width(34);
+  app.formatter(help_formatter());
 
   add_passthrough(app, session);
   add_dequant_fp8(app, session);

@@ -283,7 +283,7 @@ void set_up_lint_program(CLI::App& app, Session& session) {
   app.description(
       "Check safetensors files and model folders against the rules of the format and its loaders.");
   app.set_version_flag("--version", "tftf-lint, version " + std::string(version()), "Show the version");
-  app.get_formatter()->column_width(34);
+  app.formatter(help_formatter());
   add_common_options(app, session);
   const auto arguments = std::make_shared<LintArguments>();
   set_up(app, session, arguments);

@@ -1,9 +1,30 @@
 #include "options.h"
 
+#include <algorithm>
+
 #include "tftf/base/size_text.h"
 
 namespace tftf::cli {
 namespace {
+
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(34); }
+
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    if (mode == CLI::AppFormatMode::Sub) return make_expanded(app);
+    std::string text = make_description(app) + make_usage(app, std::move(name)) + make_positionals(app);
+    std::vector<std::string> groups = app->get_groups();
+    std::stable_partition(groups.begin(), groups.end(),
+                          [](const std::string& g) { return g != kGeneralGroup; });
+    for (const std::string& group : groups) {
+      const std::vector<const CLI::Option*> options = app->get_options(
+          [&](const CLI::Option* option) { return option->get_group() == group && option->nonpositional(); });
+      if (!group.empty() && !options.empty()) text += make_group(group, false, options);
+    }
+    return text + make_subcommands(app, mode) + make_footer(app);
+  }
+};
 
 uint64_t read_size(const std::string& text) {
   Result<uint64_t> size = parse_size(text);
@@ -15,6 +36,8 @@ uint64_t read_size(const std::string& text) {
 }
 
 }  // namespace
+
+std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<HelpFormatter>(); }
 
 CLI::Option* add_size(CLI::App& app, const std::string& name, std::optional<uint64_t>& to,
                       const std::string& description) {
@@ -66,7 +89,6 @@ void add_common_options(CLI::App& command, Session& session) {
 CLI::App* add_command(CLI::App& parent, Session& session, const std::string& name,
                       const std::string& description, std::function<int()> run) {
   CLI::App* command = parent.add_subcommand(name, description);
-  command->get_formatter()->column_width(34);
   add_common_options(*command, session);
   command->callback([&session, run = std::move(run)] { session.command = run; });
   return command;
@@ -100,6 +122,10 @@ void add_write_options(CLI::App& command, WriteOptions& options) {
       command.add_flag("--sharded", options.sharded, "Write a folder of shards, whatever its name");
   single->group(kOutputGroup)->excludes(sharded);
   sharded->group(kOutputGroup);
+  command
+      .add_flag("--align", options.align,
+                "Order the tensors of a file by falling element size, so that all lie aligned")
+      ->group(kOutputGroup);
   command.add_flag("--overwrite", options.overwrite, "Replace files of the same names, remove stale shards")
       ->group(kOutputGroup);
   command.add_flag("--no-resume", options.no_resume, "Start anew where an earlier run was interrupted")

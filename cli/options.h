@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -25,8 +26,12 @@ struct WriteOptions {
   bool no_resume = false;
   bool single = false;
   bool sharded = false;
+  bool align = false;
   std::optional<uint64_t> tile_size;  // for tests
 };
+
+// Prints the help of a program and of all its commands: groups in the order of their options, General last.
+std::shared_ptr<CLI::FormatterBase> help_formatter();
 
 // A command: CLI11's subcommand with the common options, which calls `run` when it was chosen.
 CLI::App* add_command(CLI::App& parent, Session& session, const std::string& name,

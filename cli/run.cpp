@@ -29,6 +29,10 @@ void take_chain(const CLI::App& command, std::vector<std::string>& arguments,
   bool active = false;
   for (size_t at = 1; at < arguments.size(); ++at) {
     const std::string& token = arguments[at];
+    if (token == "--") {  // what follows is the chain's alone
+      chain.insert(chain.end(), arguments.begin() + static_cast<ptrdiff_t>(at) + 1, arguments.end());
+      break;
+    }
     active = active || is_activator(token);
     const bool is_long = token.substr(0, 2) == "--";
     const CLI::Option* option = nullptr;

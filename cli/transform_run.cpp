@@ -18,6 +18,8 @@
 namespace tftf::cli {
 namespace {
 
+constexpr size_t kShownWarnings = 20;
+
 bool ends_with(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
 }
@@ -74,6 +76,15 @@ Result<Destination> choose_destination(const WriteOptions& options) {
 }
 
 }  // namespace
+
+void warn_all(const Session& session, const std::vector<std::string>& warnings) {
+  const size_t shown =
+      session.common.verbose > 0 ? warnings.size() : std::min(warnings.size(), kShownWarnings);
+  for (size_t i = 0; i < shown; ++i) session.warn(warnings[i]);
+  if (shown < warnings.size()) {
+    session.warn(grouped_digits(warnings.size() - shown) + " more like these; -v or --json tells them all.");
+  }
+}
 
 Result<NativeModel> open_model(const Session& session, const std::string& path) {
   ReaderOptions options;
@@ -160,6 +171,7 @@ int run_transform(const Session& session, const std::string& command, const std:
                            .folder = std::move(folder->listing.files)};
   request.layout.max_shard_size = options.max_shard_size;
   request.layout.single_file = target.single_file;
+  request.layout.align = options.align;
   if (target.single_file)
     request.layout.single_name = std::filesystem::path(options.output).filename().string();
   std::vector<std::string> warnings;
@@ -187,9 +199,7 @@ int run_transform(const Session& session, const std::string& command, const std:
   const auto report = [&](const Account& account) {
     // The text form has the warnings too: nobody needs them twice on a screen.
     const bool shown = !session.common.json && !session.common.quiet && ::isatty(STDOUT_FILENO) == 1;
-    for (const std::string& warning : account.warnings) {
-      if (!shown) session.warn(warning);
-    }
+    if (!shown) warn_all(session, account.warnings);
     if (session.common.json) {
       session.print_json(account.to_json());
     } else if (!session.common.quiet || account.dry_run) {

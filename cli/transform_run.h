@@ -13,6 +13,9 @@
 
 namespace tftf::cli {
 
+// The first of them on stderr, with -v all.
+void warn_all(const Session& session, const std::vector<std::string>& warnings);
+
 // Reads a model that is to be transformed. Says so when it is one shard of a model whose index lies beside it.
 Result<NativeModel> open_model(const Session& session, const std::string& path);
 

@@ -60,7 +60,7 @@ int validate(const Session& session, const std::string& path, const std::optiona
       &*transform,
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count())};
   const bool verbose = session.common.verbose > 0;
-  for (const std::string& warning : transform->account.warnings) session.warn(warning);
+  warn_all(session, transform->account.warnings);
   if (session.common.json) {
     session.print_json(report.to_json(verbose));
   } else {

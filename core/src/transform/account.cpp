@@ -7,6 +7,7 @@ namespace tftf {
 namespace {
 
 constexpr size_t kShownNames = 5;
+constexpr size_t kShownLines = 20;
 
 std::string counted(uint64_t count, std::string_view singular) {
   return grouped_digits(count) + " " + std::string(singular) + (count == 1 ? "" : "s");
@@ -111,11 +112,15 @@ std::string Account::to_text(bool all_names) const {
             (change.pointer.empty() ? "" : escape_text(change.pointer) + ": ") + value_text(change.before) +
             " -> " + (change.after.is_null() ? "removed" : value_text(change.after)) + "\n";
   }
-  for (const NonFinite& tensor : non_finite) {
-    text += "non-finite: " + escape_text(tensor.name) + ": " +
-            counted(tensor.became_infinite, "finite value") + " became infinite\n";
+  const auto shown = [all_names](size_t count) { return all_names ? count : std::min(count, kShownLines); };
+  for (size_t i = 0; i < shown(non_finite.size()); ++i) {
+    text += "non-finite: " + escape_text(non_finite[i].name) + ": " +
+            counted(non_finite[i].became_infinite, "finite value") + " became infinite\n";
   }
-  for (const std::string& warning : warnings) text += "warning: " + warning + "\n";
+  for (size_t i = 0; i < shown(warnings.size()); ++i) text += "warning: " + warnings[i] + "\n";
+  const size_t hidden =
+      non_finite.size() - shown(non_finite.size()) + warnings.size() - shown(warnings.size());
+  if (hidden > 0) text += "(" + grouped_digits(hidden) + " more lines like these with -v)\n";
   if (resumed) text += "resumed: an interrupted run was continued\n";
   return text;
 }

@@ -72,7 +72,10 @@ constexpr OptionInfo kReshardOptions[] = {
      .fallback = "20GiB",
      .unit = "bytes",
      .help = "Start a new shard before this many bytes of tensors"},
-    {.name = "single", .kind = OptionKind::kFlag, .help = "Write one file instead of a folder of shards"}};
+    {.name = "single", .kind = OptionKind::kFlag, .help = "Write one file instead of a folder of shards"},
+    {.name = "align",
+     .kind = OptionKind::kFlag,
+     .help = "Order the tensors of a file by falling element size, so that all lie aligned"}};
 
 std::string no_obstacle(const Checkpoint& checkpoint) {
   return checkpoint.order.empty() ? "It holds no tensors." : "";

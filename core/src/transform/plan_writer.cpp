@@ -31,6 +31,7 @@ class Writer {
         owners_(std::make_shared<Owners>()) {}
 
   Result<Transform> write() {
+    if (request_.layout.align) align();
     TFTF_TRY(declare());
     fill_account();
     TFTF_TRY(lay_out());
@@ -54,6 +55,31 @@ class Writer {
 
  private:
   bool is_sharded_input() const { return stream_.checkpoint->index || stream_.checkpoint->shards.size() > 1; }
+
+  // Shards are packed in reading order, and ordered inside.
+  void align() {
+    std::vector<uint64_t> bytes;
+    for (const StreamTensor& tensor : stream_.tensors) {
+      const auto elements = element_count(tensor.shape);
+      bytes.push_back(elements ? byte_count(*elements, tensor.dtype).value_or(0) : 0);
+    }
+    starts_ = starts(bytes);
+    for (size_t s = 0; s < starts_.size(); ++s) {
+      const auto first = stream_.tensors.begin() + static_cast<ptrdiff_t>(starts_[s]);
+      const auto end = s + 1 < starts_.size()
+                           ? stream_.tensors.begin() + static_cast<ptrdiff_t>(starts_[s + 1])
+                           : stream_.tensors.end();
+      std::sort(first, end, [](const StreamTensor& a, const StreamTensor& b) {
+        const uint32_t rank_a = dtype_info(a.dtype).rank, rank_b = dtype_info(b.dtype).rank;
+        return rank_a != rank_b ? rank_a > rank_b : a.name < b.name;
+      });
+    }
+  }
+
+  std::vector<size_t> starts(const std::vector<uint64_t>& bytes) const {
+    if (request_.layout.single_file) return {0};
+    return pack_shards(bytes, request_.layout.max_shard_size);
+  }
 
   Result<void> declare() {
     for (const StreamTensor& tensor : stream_.tensors) {
@@ -128,14 +154,13 @@ class Writer {
   Result<void> lay_out() {
     std::vector<uint64_t> bytes;
     for (const DeclaredTensor& tensor : *tensors_) bytes.push_back(tensor.bytes);
-    std::vector<size_t> starts = pack_shards(bytes, request_.layout.max_shard_size);
-    if (request_.layout.single_file) starts = {0};
+    if (!request_.layout.align) starts_ = starts(bytes);
     const bool changed = account_.changed > 0 || !stream_.dropped.empty() || stream_.renamed;
     const Metadata metadata = output_metadata(*stream_.checkpoint, is_sharded_input(), changed);
     to_.resize(tensors_->size());
     shard_of_.resize(tensors_->size());
-    for (size_t s = 0; s < starts.size(); ++s) {
-      const size_t first = starts[s], end = s + 1 < starts.size() ? starts[s + 1] : tensors_->size();
+    for (size_t s = 0; s < starts_.size(); ++s) {
+      const size_t first = starts_[s], end = s + 1 < starts_.size() ? starts_[s + 1] : tensors_->size();
       std::vector<OutputEntry> entries;
       for (size_t i = first; i < end; ++i) {
         const DeclaredTensor& tensor = (*tensors_)[i];
@@ -146,7 +171,7 @@ class Writer {
       if (!header) return std::move(header).error();
       const uint64_t size = header->size() + begins.back();
       const std::string name =
-          request_.layout.single_file ? request_.layout.single_name : shard_name(s, starts.size());
+          request_.layout.single_file ? request_.layout.single_name : shard_name(s, starts_.size());
       for (size_t i = first; i < end; ++i) {
         shard_of_[i] = static_cast<uint32_t>(s);
         to_[i] = {.file = static_cast<uint32_t>(s),
@@ -355,6 +380,7 @@ class Writer {
   Account account_;
   std::shared_ptr<std::vector<DeclaredTensor>> tensors_;
   std::shared_ptr<Owners> owners_;
+  std::vector<size_t> starts_;             // first tensor of each output
   std::vector<Extent> to_;                 // by tensor
   std::vector<uint32_t> shard_of_;         // by tensor, of the result
   std::map<uint32_t, uint32_t> input_of_;  // shard to input

@@ -20,6 +20,7 @@ Result<void> apply_reshard(const Operation& operation, OutputLayout& layout) {
   TFTF_TRY(check_operation(operation));
   if (const auto* size = operation.find("max-shard-size")) layout.max_shard_size = *parse_size(size->front());
   if (operation.find("single") != nullptr) layout.single_file = true;
+  if (operation.find("align") != nullptr) layout.align = true;
   return {};
 }
 

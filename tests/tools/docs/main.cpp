@@ -45,6 +45,8 @@ constexpr Page kPages[] = {
     {"rules.md", "", rules_page},
     {"errors.md", "", errors_page},
     {"dtypes.md", "", dtypes_page},
+    {"cli.md", "operations", operations_section},
+    {"cli.md", "commands", commands_section},
 };
 
 std::optional<std::string> read(const std::string& path) {

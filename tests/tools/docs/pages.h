@@ -9,6 +9,8 @@ namespace tftf::docs {
 std::string rules_page();
 std::string errors_page();
 std::string dtypes_page();
+std::string commands_section();    // of cli.md
+std::string operations_section();  // of cli.md
 
 // First lines of a page that is generated whole.
 std::string page_head(std::string_view title);

@@ -1,5 +1,6 @@
 #include "tftf/transform/account.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 using namespace tftf;
@@ -57,4 +58,14 @@ TEST_CASE("the account as text has the same items, one a line") {
         "non-finite: a: 2 finite values became infinite\n"
         "warning: Careful.\n");
   CHECK(sample().to_text(true).find("a, b, c, d, e, f\n") != std::string::npos);
+}
+
+TEST_CASE("many warnings are cut in the text, never in the JSON") {
+  Account account;
+  account.warnings = std::vector<std::string>(25, "Careful.");
+  account.non_finite = std::vector<Account::NonFinite>(25, {"a", 1});
+  const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+  CHECK(account.to_text().find("(10 more lines like these with -v)\n") != std::string::npos);
+  CHECK(lines(account.to_text(true)) - lines(account.to_text()) == 9);
+  CHECK(account.to_json()["warnings"].size() == 25);
 }

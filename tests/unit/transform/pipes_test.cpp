@@ -268,6 +268,27 @@ TEST_CASE("a sharded model is packed anew, its metadata and index carried over")
   CHECK(result.account.dropped[0].reason == "not in the index");
 }
 
+TEST_CASE("aligned output is ordered by falling element size inside each shard") {
+  const MemoryModel model = one_file({{"a", DType::U8, {3}, "aaa"},
+                                      {"b", DType::F32, {1}, f32_bytes({1})},
+                                      {"c", DType::BF16, {1}, "cc"},
+                                      {"d", DType::F64, {1}, "dddddddd"}});
+  const TransformResult plain = must(transform_in_memory(model, {}));
+  CHECK(names_in(plain) == Names{"a", "b", "c", "d"});
+  const TransformResult aligned = must(transform_in_memory(model, {{"reshard", {{"align", {}}}}}));
+  CHECK(names_in(aligned) == Names{"d", "b", "c", "a"});
+  for (const TestTensor& tensor : tensors_of(aligned.files.at(kOne))) {
+    for (const TestTensor& other : tensors_of(plain.files.at(kOne))) {
+      if (other.name == tensor.name) CHECK(other.bytes == tensor.bytes);
+    }
+  }
+  // Which tensors share a shard is decided by reading order.
+  const TransformResult shards =
+      must(transform_in_memory(model, {{"reshard", {{"align", {}}, {"max-shard-size", {"7"}}}}}));
+  CHECK(tensors_of(shards.files.at("model-00001-of-00003.safetensors"))[0].name == "b");
+  CHECK(tensors_of(shards.files.at("model-00001-of-00003.safetensors"))[1].name == "a");
+}
+
 TEST_CASE("one file means that file alone; the account says what its config.json would have to say") {
   MemoryModel model = one_file({{"f", DType::F32, {1}, f32_bytes({1})}});
   model.files["config.json"] = R"({"torch_dtype": "float32"})";

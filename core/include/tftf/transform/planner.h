@@ -19,6 +19,9 @@ struct OutputLayout {
   bool single_file = false;                       // one file, no index, nothing beside it
   std::string single_name = "model.safetensors";  // its name
   uint64_t max_shard_size = uint64_t{20} << 30;   // bytes of tensors
+  // In each file the tensors by falling size of their elements, then by name, as the reference writer lays them
+  // out: then every tensor lies at a multiple of its element's size. Else in the order they were read.
+  bool align = false;
 };
 // The options of an operation `reshard`, put into `layout`. kUsage as check_operation().
 Result<void> apply_reshard(const Operation& operation, OutputLayout& layout);
