@@ -55,9 +55,11 @@ std::string commands_section() {
   cli::add_commands(app, session);
   std::string text = "\n## Options of every command\n\n";
   const CLI::App* writing = app.get_subcommand("passthrough");
-  text += option_table(*writing, [](const CLI::Option& option) { return option.get_group() == cli::kGeneralGroup; });
+  text += option_table(*writing,
+                       [](const CLI::Option& option) { return option.get_group() == cli::kGeneralGroup; });
   text += "## Options of writing commands\n\n";
-  text += option_table(*writing, [](const CLI::Option& option) { return option.get_group() == cli::kOutputGroup; });
+  text += option_table(*writing,
+                       [](const CLI::Option& option) { return option.get_group() == cli::kOutputGroup; });
   text += "## Commands\n\n";
   for (const CLI::App* command : app.get_subcommands(nullptr)) {
     if (!command->get_group().empty()) add_command(*command, "tftf " + command->get_name(), text);
@@ -76,7 +78,8 @@ std::string operations_section() {
     text += "### " + std::string(info.title) + "\n\n| option | values | |\n|---|---|---|\n";
     for (const OptionInfo& option : info.options) {
       std::string values;
-      for (const std::string_view choice : option.choices) values += (values.empty() ? "" : ", ") + code(choice);
+      for (const std::string_view choice : option.choices)
+        values += (values.empty() ? "" : ", ") + code(choice);
       if (!option.chain_choices.empty()) {
         values += "; in `run`";
         for (const std::string_view choice : option.chain_choices) values += " " + code(choice);
@@ -89,7 +92,8 @@ std::string operations_section() {
       if (option.required) help += " Required.";
       if (option.repeatable) help += " May be repeated.";
       if (option.name == info.bare) help += " In `run` bare values go here.";
-      text += "| " + code("--" + std::string(option.name)) + " | " + cell(values) + " | " + cell(help) + " |\n";
+      text +=
+          "| " + code("--" + std::string(option.name)) + " | " + cell(values) + " | " + cell(help) + " |\n";
     }
     text += "\n";
   }
