@@ -37,10 +37,17 @@ Error usage_error(const Session& session, const CLI::App& app, const CLI::ParseE
   for (char& c : what) {
     if (c == '\n') c = ' ';
   }
-  const bool needs_command = app.get_require_subcommand_max() == 1;
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && chosen == &app && needs_command) {
-    what = "there is no such command, or an option stands before the command: " +
-           what.substr(what.find(": ") + 2);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    // CLI11 lists them backwards.
+    const std::vector<std::string> extras = app.remaining(true);
+    std::string list;
+    for (const std::string& extra : extras) list += (list.empty() ? "" : " ") + extra;
+    const bool needs_command = app.get_require_subcommand_max() == 1;
+    if (chosen == &app && needs_command) {
+      what = "there is no such command, or an option stands before the command: " + list;
+    } else {
+      what = (extras.size() == 1 ? "an argument was not expected: " : "arguments were not expected: ") + list;
+    }
   }
   if (!what.empty() && what[0] >= 'a' && what[0] <= 'z') what[0] = static_cast<char>(what[0] - 'a' + 'A');
   return Error{.code = ErrorCode::kUsage,
