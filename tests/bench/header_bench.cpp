@@ -198,10 +198,10 @@ std::vector<Row> bench_checkpoint() {
                   static_cast<unsigned>(kShards));
     for (uint64_t i = first; i < end; ++i)
       index += (index.back() == '{' ? "\"" : ",\"") + tensor_name(i) + "\":\"" + name + "\"";
-    listing.files.push_back({name, files.back().size});
+    listing.files.push_back({name, files.back().size, true, {}});
   }
   index += "}}";
-  listing.files.push_back({"model.safetensors.index.json", index.size()});
+  listing.files.push_back({"model.safetensors.index.json", index.size(), true, {}});
   return measure({{"checkpoint of 163 shards, 90,188 tensors",
                    [&] {
                      CheckpointReader reader(listing, {});
