@@ -169,8 +169,9 @@ Result<void> check_contents(OutputFolder& folder, const OutputTarget& target, co
     }
     if (journal || options.overwrite) continue;
     if (is_part_name(name) && !options.resume && (part || alone)) continue;  // removed at the start
-    return alone ? refused(target.path, "the folder is not empty, it holds " + quote_name(name))
-                 : refused(folder.path_of(name), "it exists already");
+    return alone ? refused(target.path, "the folder is not empty, it holds " + quote_name(name) +
+                                            " (--overwrite writes into it)")
+                 : refused(folder.path_of(name), "it exists already (--overwrite replaces it)");
   }
   return {};
 }

@@ -1,8 +1,12 @@
 // A lint report made by hand, for the tests of the formats.
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <string>
+#include <string_view>
 
+#include "tftf/base/json_text.h"
+#include "tftf/base/json_value.h"
 #include "tftf/lint/report.h"
 
 namespace tftf::test {
@@ -122,6 +126,17 @@ inline LintReport hostile_report() {
   std::vector<PathFindings> paths = {{std::move(findings), {}}};
   report.issues = apply_policy(paths, report.policy);
   return report;
+}
+
+// A document as nlohmann-json reads it: unpaired surrogates, which Python reads and it refuses, become U+FFFD.
+inline OrderedJson parsed_json(std::string text) {
+  REQUIRE_FALSE(parse_json(text, JsonDialect::kPython).error.has_value());
+  for (size_t at = text.find("\\ud"); at != std::string::npos; at = text.find("\\ud", at + 6)) {
+    const bool unit =
+        text.size() - at >= 6 && std::string_view("89abcdef").find(text[at + 3]) != std::string_view::npos;
+    if (unit && (at == 0 || text[at - 1] != '\\')) text.replace(at, 6, "\\ufffd");
+  }
+  return OrderedJson::parse(text);
 }
 
 }  // namespace tftf::test

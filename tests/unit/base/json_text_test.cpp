@@ -31,7 +31,8 @@ TEST_CASE("unpaired surrogates keep their value, wherever they stand") {
   CHECK(json_text({{high, OrderedJson::array({low})}}) == "{\n  \"\\ud800\": [\n    \"\\udfff\"\n  ]\n}\n");
   // The character that would stand in for the escape is itself in the document; so is a last valid character before
   // the surrogates, and a cut one.
-  CHECK(json_text("\U000F0000" + high + "\uD7FF" + "\xED\xA0") == "\"\U000F0000\\ud800\uD7FF\uFFFD\"\n");
+  CHECK(json_text("\U000F0000" + high + "\uD7FF" + "\xED\xA0") ==
+        "\"\U000F0000\\ud800\uD7FF\uFFFD\uFFFD\"\n");
   // What comes from a file goes back to the same value.
   for (uint32_t unit = 0xD800; unit <= 0xDFFF; ++unit) {
     char escape[8];

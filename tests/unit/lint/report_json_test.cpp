@@ -15,7 +15,7 @@ namespace {
 
 OrderedJson parsed(const std::string& text) {
   CHECK(text.back() == '\n');
-  return OrderedJson::parse(text);
+  return test::parsed_json(text);
 }
 
 std::vector<std::string> keys(const OrderedJson& object) {

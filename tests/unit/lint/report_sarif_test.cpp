@@ -126,7 +126,7 @@ std::string violation(const OrderedJson& value, const std::string& type, const s
 }
 
 OrderedJson run_of(const LintReport& report) {
-  const OrderedJson log = OrderedJson::parse(sarif_report(report));
+  const OrderedJson log = test::parsed_json(sarif_report(report));
   CHECK(violation(log, "log", "") == "");
   CHECK(log["version"] == "2.1.0");
   REQUIRE(log["runs"].size() == 1);
