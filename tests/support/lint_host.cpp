@@ -112,11 +112,11 @@ std::vector<std::string> finding_lines(const Diagnostics& findings,
   return lines;
 }
 
-std::string weights(const std::vector<TestTensor>& tensors, const std::string& metadata) {
+std::string weights(const std::vector<LintTensor>& tensors, const std::string& metadata) {
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = nlohmann::ordered_json::parse(metadata);
   std::string data;
-  for (const TestTensor& tensor : tensors) {
+  for (const LintTensor& tensor : tensors) {
     const uint64_t bytes = *byte_count(*element_count(tensor.shape), *find_dtype(tensor.dtype));
     header[tensor.name] = {{"dtype", tensor.dtype},
                            {"shape", tensor.shape},

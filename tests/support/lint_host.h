@@ -27,14 +27,14 @@ std::vector<std::string> finding_lines(const Diagnostics& findings,
                                        const std::vector<std::string>& prefixes = {});
 
 // One tensor of a file to be made.
-struct TestTensor {
+struct LintTensor {
   std::string name;
   std::string dtype = "F32";
   std::vector<uint64_t> shape = {};
   std::string data = {};  // zeros when empty
 };
 // A sound file, tensors in the order given.
-std::string weights(const std::vector<TestTensor>& tensors,
+std::string weights(const std::vector<LintTensor>& tensors,
                     const std::string& metadata = R"({"format":"pt"})");
 
 }  // namespace tftf::test

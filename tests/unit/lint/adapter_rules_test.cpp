@@ -29,25 +29,25 @@ json sound_config() {
 }
 
 // A and B of one module of a linear layer.
-std::vector<TestTensor> pair(const std::string& module, uint64_t rank = 2, uint64_t in = 4,
+std::vector<LintTensor> pair(const std::string& module, uint64_t rank = 2, uint64_t in = 4,
                              uint64_t out = 6) {
   return {{module + ".lora_A.weight", "F32", {rank, in}}, {module + ".lora_B.weight", "F32", {out, rank}}};
 }
 
-std::vector<TestTensor> join(std::initializer_list<std::vector<TestTensor>> lists) {
-  std::vector<TestTensor> out;
+std::vector<LintTensor> join(std::initializer_list<std::vector<LintTensor>> lists) {
+  std::vector<LintTensor> out;
   for (const auto& list : lists) out.insert(out.end(), list.begin(), list.end());
   return out;
 }
 
-const std::vector<TestTensor> kTwo = join({pair(kPrefix + "h.0.q"), pair(kPrefix + "h.0.v")});
+const std::vector<LintTensor> kTwo = join({pair(kPrefix + "h.0.q"), pair(kPrefix + "h.0.v")});
 
-Lines lo(const json& config, const std::vector<TestTensor>& tensors, const MemoryFiles* base = nullptr) {
+Lines lo(const json& config, const std::vector<LintTensor>& tensors, const MemoryFiles* base = nullptr) {
   const MemoryFiles files = {{kConfig, config.dump()}, {kWeights, weights(tensors)}};
   return finding_lines(run_lint(files, {}, base).findings, {"LO"});
 }
 
-Lines with(const std::string& key, const json& value, const std::vector<TestTensor>& tensors = kTwo) {
+Lines with(const std::string& key, const json& value, const std::vector<LintTensor>& tensors = kTwo) {
   json config = sound_config();
   config[key] = value;
   return lo(config, tensors);
@@ -175,7 +175,7 @@ TEST_CASE("LO004: the rank of a pair, rank_pattern applied") {
 }
 
 TEST_CASE("LO005, LO006: both factors, of one rank") {
-  std::vector<TestTensor> tensors = kTwo;
+  std::vector<LintTensor> tensors = kTwo;
   tensors[0].shape = {3, 4};
   // LO005 replaces LO004.
   CHECK(lo(sound_config(), tensors) == Lines{weight_line("LO005", "h.0.q")});
@@ -250,9 +250,9 @@ TEST_CASE("LO008, LO009: target_modules and the modules that are there") {
 TEST_CASE("an expression without end decides nothing, and soon") {
   std::string path = kPrefix;
   for (int i = 0; i < 40; ++i) path += "a";
-  std::vector<TestTensor> tensors;
+  std::vector<LintTensor> tensors;
   for (int i = 0; i < 200; ++i)
-    for (const TestTensor& tensor : pair(path + std::to_string(i) + "!")) tensors.push_back(tensor);
+    for (const LintTensor& tensor : pair(path + std::to_string(i) + "!")) tensors.push_back(tensor);
   CHECK(with("target_modules", "(a|a)*\\d\\d", tensors).empty());
   // Only that no entry of target_modules, q and v, is there.
   CHECK(with("rank_pattern", {{"(a|a)*\\d\\d", 9}}, tensors).size() == 202);
@@ -268,7 +268,7 @@ TEST_CASE("LO010, LO011: against the base") {
                                                            {"packed.weight", "I32", {6, 1}},
                                                            {"gptq.qweight", "I32", {6, 1}}})}};
   CHECK(lo(sound_config(), kTwo, &base).empty());
-  auto target = [&](const std::string& module, const std::vector<TestTensor>& tensors,
+  auto target = [&](const std::string& module, const std::vector<LintTensor>& tensors,
                     json more = json::object()) {
     json config = sound_config();
     config["target_modules"] = {module};
@@ -289,13 +289,13 @@ TEST_CASE("LO010, LO011: against the base") {
   CHECK(target("q", pair(kPrefix + "h.0.q", 2, 6, 4), {{"fan_in_fan_out", true}}).empty());
   CHECK(target("q", pair(kPrefix + "h.0.q"), {{"fan_in_fan_out", true}}) ==
         Lines{weight_line("LO011", "h.0.q")});
-  const std::vector<TestTensor> embedding = {{kPrefix + "wte.lora_embedding_A", "F32", {2, 9}},
+  const std::vector<LintTensor> embedding = {{kPrefix + "wte.lora_embedding_A", "F32", {2, 9}},
                                              {kPrefix + "wte.lora_embedding_B", "F32", {4, 2}}};
   CHECK(target("wte", embedding).empty());
-  std::vector<TestTensor> wrong = embedding;
+  std::vector<LintTensor> wrong = embedding;
   wrong[0].shape = {2, 4};
   CHECK(target("wte", wrong) == Lines{weight_line("LO011", "wte")});
-  const std::vector<TestTensor> conv = {{kPrefix + "conv.lora_A.weight", "F32", {2, 4, 3, 3}},
+  const std::vector<LintTensor> conv = {{kPrefix + "conv.lora_A.weight", "F32", {2, 4, 3, 3}},
                                         {kPrefix + "conv.lora_B.weight", "F32", {6, 2, 1, 1}}};
   CHECK(target("conv", conv).empty());
   CHECK(target("packed", pair(kPrefix + "packed")).empty());
@@ -345,7 +345,7 @@ TEST_CASE("LO013: names as peft stores them, once per file") {
   const auto bare = join({pair("h.0.q"), pair(kPrefix + "h.0.v")});
   CHECK(lo(sound_config(), bare) == Lines{"LO013 " + kWeights + " h.0.q.lora_A.weight"});
   for (const char* name : {"h.0.q.lora_A.default.weight", "h.0.q.lora_B.default.weight"}) {
-    std::vector<TestTensor> tensors = {{kPrefix + "h.0.q.lora_A.default.weight", "F32", {2, 4}},
+    std::vector<LintTensor> tensors = {{kPrefix + "h.0.q.lora_A.default.weight", "F32", {2, 4}},
                                        {kPrefix + "h.0.q.lora_B.default.weight", "F32", {6, 2}}};
     INFO(name);
     CHECK(with("target_modules", {"q"}, tensors) ==
@@ -376,9 +376,9 @@ TEST_CASE("LO015: modules_to_save have tensors") {
 }
 
 TEST_CASE("LO016: PEFT's and flat names in one file, in any place") {
-  const std::vector<TestTensor> flat = {{"lora_u.lora_down.weight", "F32", {2, 4}},
+  const std::vector<LintTensor> flat = {{"lora_u.lora_down.weight", "F32", {2, 4}},
                                         {"lora_u.lora_up.weight", "F32", {4, 2}}};
-  auto file = [](const std::vector<TestTensor>& tensors) {
+  auto file = [](const std::vector<LintTensor>& tensors) {
     return finding_lines(run_lint({{"x.safetensors", weights(tensors)}}).findings, {"LO"});
   };
   CHECK(file(flat).empty());
@@ -404,13 +404,13 @@ TEST_CASE("LO017: the base is named") {
 }
 
 TEST_CASE("LO018, LO020: DoRA's magnitudes") {
-  const std::vector<TestTensor> both =
+  const std::vector<LintTensor> both =
       join({kTwo,
             {{kPrefix + "h.0.q.lora_magnitude_vector", "F32", {6}},
              {kPrefix + "h.0.v.lora_magnitude_vector.weight", "F32", {1, 6, 1, 1}}}});
   CHECK(with("use_dora", true, both).empty());
   CHECK(with("use_dora", true) == Lines{weight_line("LO018", "h.0.q"), weight_line("LO018", "h.0.v")});
-  std::vector<TestTensor> wrong = both;
+  std::vector<LintTensor> wrong = both;
   wrong[4].shape = {4};
   CHECK(with("use_dora", true, wrong) == Lines{weight_line("LO018", "h.0.q")});
   CHECK(with("use_dora", false, both) == Lines{"LO020 " + kWeights + " -"});

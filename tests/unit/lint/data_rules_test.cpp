@@ -13,7 +13,7 @@ namespace {
 // A sound file of these tensors with statistics that raise nothing.
 struct Case {
   Case(const Case&) = delete;
-  explicit Case(const std::vector<TestTensor>& tensors)
+  explicit Case(const std::vector<LintTensor>& tensors)
       : result(run_lint({{"m.safetensors", weights(tensors)}})) {
     statistics.emplace_back();
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -48,7 +48,7 @@ TEST_CASE("ST080, ST081: NaN and infinities where the dtype has them") {
 }
 
 TEST_CASE("ST082: all zeros, where that is no usual start") {
-  auto zero = [](TestTensor tensor) {
+  auto zero = [](LintTensor tensor) {
     Case one({std::move(tensor)});
     one.at(0).all_zero = one.at(0).constant = true;
     return one.lines();
@@ -85,7 +85,7 @@ TEST_CASE("ST083: a tenth of subnormals") {
 }
 
 TEST_CASE("ST084: one repeated value that is not zero") {
-  auto constant = [](TestTensor tensor, bool zero = false) {
+  auto constant = [](LintTensor tensor, bool zero = false) {
     Case one({std::move(tensor)});
     one.at(0).constant = true;
     one.at(0).all_zero = zero;
@@ -119,7 +119,7 @@ TEST_CASE("ST086: equal tensors, named by the later one") {
   CHECK(same.lines() == Lines{"ST086 m.safetensors c"});
   same.at(3).constant = true;
   CHECK(same.lines() == Lines{"ST084 m.safetensors c"});
-  Case small(std::vector<TestTensor>{{"a", "F32", {63}}, {"b", "F32", {63}}});
+  Case small(std::vector<LintTensor>{{"a", "F32", {63}}, {"b", "F32", {63}}});
   small.at(0).hash[0] = small.at(1).hash[0];
   CHECK(small.lines().empty());
   Case dtypes({{"a", "F32", {64}}, {"b", "I32", {64}}});
@@ -129,7 +129,7 @@ TEST_CASE("ST086: equal tensors, named by the later one") {
 
 TEST_CASE("ST088: a zero tail of two tensors and a quarter of the data") {
   auto tail = [](const std::vector<uint64_t>& sizes, size_t zeros) {
-    std::vector<TestTensor> tensors;
+    std::vector<LintTensor> tensors;
     for (size_t i = 0; i < sizes.size(); ++i)
       tensors.push_back({std::string(1, static_cast<char>('z' - i)), "U8", {sizes[i]}});
     Case one(tensors);
@@ -150,7 +150,7 @@ TEST_CASE("ST088: a zero tail of two tensors and a quarter of the data") {
 }
 
 TEST_CASE("LO007, LO014: alphas and factors that start at zero") {
-  const std::vector<TestTensor> kohya = {{"lora_x.alpha", "F32", {}},
+  const std::vector<LintTensor> kohya = {{"lora_x.alpha", "F32", {}},
                                          {"lora_x.lora_down.weight", "F32", {2, 4}},
                                          {"lora_x.lora_up.weight", "F32", {4, 2}}};
   for (double value :
@@ -175,7 +175,7 @@ TEST_CASE("LO007, LO014: alphas and factors that start at zero") {
   mixed.at(2).all_zero = true;
   CHECK(mixed.lines() == Lines{"LO014 m.safetensors -"});
   // An alpha of something else, in a file without LoRA factors.
-  Case snake(std::vector<TestTensor>{{"snake.alpha"}});
+  Case snake(std::vector<LintTensor>{{"snake.alpha"}});
   snake.at(0).first = -1;
   CHECK(snake.lines().empty());
 }
