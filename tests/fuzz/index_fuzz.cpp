@@ -30,7 +30,7 @@ void read(std::string_view text, ReadMode mode) {
   ModelListing listing;
   listing.given = listing.main = kIndex;
   listing.kind = ModelListing::Kind::kIndex;
-  listing.files.push_back({kIndex, text.size()});
+  listing.files.push_back({kIndex, text.size(), true, {}});
   CheckpointReader reader(listing, {mode});
   for (int round = 0; !reader.done(); ++round) {
     require(round < 1000);
@@ -40,7 +40,7 @@ void read(std::string_view text, ReadMode mode) {
       require(("/" + name + "/").find("/../") == std::string::npos);
       const bool weights = name.size() > 12 && name.substr(name.size() - 12) == ".safetensors";
       if (weights)
-        reader.add_file(name, FileEntry{name, shard.size()});
+        reader.add_file(name, FileEntry{name, shard.size(), true, {}});
       else
         reader.add_file(name, std::nullopt);
     }
