@@ -261,7 +261,8 @@ void Surveyor::find_config_alphas() {
       return;
     }
   }
-  if (tries > kMaxPatternTries) out_.evidence.emplace_back("alpha_pattern has too many keys to be tried here");
+  if (tries > kMaxPatternTries)
+    out_.evidence.emplace_back("alpha_pattern has too many keys to be tried here");
   if (plain)
     for (size_t i = 0; i < out_.modules.size(); ++i) add_alpha(*plain);
 }
