@@ -57,7 +57,7 @@ class Input {
 };
 
 FileEntry describe(const std::string& name, const File& file) {
-  FileEntry entry{name, file.bytes.size()};
+  FileEntry entry{name, file.bytes.size(), true, {}};
   if (file.fate == 3) entry.unreadable = "permission denied";
   entry.folder = file.fate == 5;
   entry.regular = file.fate != 4 && file.fate != 5;
