@@ -1,7 +1,6 @@
 #include "tftf/inspect/info.h"
 
 #include <catch2/catch.hpp>
-#include <chrono>
 
 #include "json_shape.h"
 #include "memory_model.h"
@@ -332,7 +331,8 @@ TEST_CASE("rows fit the terminal, names are escaped") {
   CHECK(inspected.text().find(long_name) != std::string::npos);
 }
 
-TEST_CASE("a hundred thousand tensors take a moment") {
+// Quadratic work would show as a test that does not end.
+TEST_CASE("a hundred thousand tensors are told whole") {
   std::vector<OutputEntry> entries;
   for (int i = 0; i < 100000; ++i)
     entries.push_back(
@@ -343,13 +343,10 @@ TEST_CASE("a hundred thousand tensors take a moment") {
   REQUIRE(header.ok());
   MemoryModel model;
   model.files["model.safetensors"] = *header + std::string(200000, '\0');
-  const auto start = std::chrono::steady_clock::now();
   const Inspected inspected(std::move(model));
   InfoTextOptions options;
   options.fold = true;
   CHECK(inspected.text(options).find("model.layers.#.mlp.experts.#.weight  bfloat16  1×1    ×100,000") !=
         std::string::npos);
   CHECK(info_json_text(inspected.info()).size() > 10000000);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  CHECK(took.count() < 30.0);  // 0.6 s in a release build; far more only where something is quadratic
 }
