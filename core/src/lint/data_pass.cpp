@@ -229,9 +229,9 @@ bool DataPass::next_stage() {
   for (size_t i = 0; i < s.tasks.size(); ++i) {
     const ContentHash* begin = s.hashes.data() + s.tasks[i].first_piece;
     const uint64_t count = s.tasks[i].pieces();
-    of_tasks[i] =
-        count == 1 ? *begin
-                   : content_hash({reinterpret_cast<const std::byte*>(begin), count * sizeof(ContentHash)});
+    of_tasks[i] = count == 1 ? *begin
+                             : content_hash({reinterpret_cast<const std::byte*>(begin),
+                                             static_cast<size_t>(count * sizeof(ContentHash))});
   }
   s.hashes = std::move(of_tasks);
   s.same.resize(s.tasks.size());
