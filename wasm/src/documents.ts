@@ -1,0 +1,194 @@
+/**
+ * The JSON documents of the core, as types. The text is always the core's own: it is passed on or parsed, never printed
+ * anew. Integers beyond 2^53-1 are strings of digits, NaN and infinities the strings "NaN", "Infinity", "-Infinity".
+ */
+
+/** An integer; digits as text where a number would not be exact. */
+export type Count = number | string;
+/** A number; text where JSON has no number for it. */
+export type Real = number | 'NaN' | 'Infinity' | '-Infinity';
+
+export type ModelKind = 'checkpoint' | 'adapter' | 'embedding' | 'data' | 'index' | 'pointer' | 'config' | 'broken';
+export type ShardStatus = 'ok' | 'missing' | 'broken' | 'pointer';
+
+export interface ShardInfo {
+  name: string;
+  status: ShardStatus;
+  size: Count | null;
+  header_length: Count | null;
+  tensors: Count | null;
+}
+export interface DTypeTotal {
+  dtype: string;
+  tensors: Count;
+  elements: Count;
+  bytes: Count;
+}
+export interface LayoutTotal {
+  id: string;
+  modules: Count;
+  logical_parameters: Count | null;
+  bytes: Count;
+  /** One sentence: what was seen. */
+  evidence: string;
+}
+export interface FoldedRow {
+  /** Layer and expert numbers as '#'. */
+  pattern: string;
+  count: Count;
+  dtype: string;
+  shape: Count[];
+  bytes: Count;
+}
+export interface TensorRow {
+  name: string;
+  /** Position in `files`. */
+  file: number;
+  dtype: string;
+  shape: Count[];
+  /** Begin and end in the file's data section. */
+  offsets: [Count, Count];
+  layout: string | null;
+  logical: { dtype: string; shape: Count[] | null } | null;
+  companion_of: string | null;
+}
+export interface IndexInfo {
+  file: string;
+  tensors: Count;
+  shards: Count;
+  total_size: Count | string | null;
+  missing: string[];
+}
+/** The object of `adapter info --json`. */
+export type AdapterInfo = Record<string, unknown> & {
+  family?: string;
+  form?: string;
+  modules?: Count;
+};
+
+/** `info --json`. */
+export interface InfoDocument {
+  tool: { name: string; version: string };
+  input: string;
+  kind: ModelKind;
+  family: string | null;
+  files: ShardInfo[];
+  tensor_count: Count;
+  data_bytes: Count;
+  stored_elements: Count;
+  logical_parameters: Count | null;
+  dtypes: DTypeTotal[];
+  layouts: LayoutTotal[];
+  metadata: Record<string, string>;
+  config: { model_type: string | null; dtype: string | null; quant_method: string | null } | null;
+  adapter: AdapterInfo | null;
+  index: IndexInfo | null;
+  folded: FoldedRow[];
+  tensors: TensorRow[];
+  notes: string[];
+}
+
+/** 0 error, 1 warning, 2 info, 3 hint. */
+export type Severity = 0 | 1 | 2 | 3;
+
+export interface LintMessage {
+  rule: string;
+  name: string;
+  severity: Severity;
+  message: string;
+  /** Position in `input`; only when several were given. */
+  input?: number;
+  /** Relative to the input; "." or "SUB/" for rules about folders. */
+  file: string;
+  /** Tensor, key, shard, module or component. */
+  subject: string | null;
+  /** JSON Pointer into header, index or configuration. */
+  pointer: string | null;
+  /** Byte in the file. */
+  offset: Count | null;
+  /** What the message was made of, by name. */
+  values: Record<string, unknown>;
+}
+export interface LintedFile {
+  file: string;
+  size: Count;
+  headerLength: Count;
+  tensors: Count;
+  dtypes: Record<string, { tensors: Count; elements: Count; bytes: Count }>;
+  format: string | null;
+  metadataKeys: string[];
+}
+export interface LintedFolder {
+  folder: string;
+  shards: string[];
+  index: string | null;
+  modelType: string | null;
+  adapter: Record<string, unknown> | null;
+}
+/** `lint --json`. */
+export interface LintDocument {
+  validator: { name: string; version: string };
+  input: string | string[];
+  timestamp?: string;
+  issues: {
+    numErrors: Count;
+    numWarnings: Count;
+    numInfos: Count;
+    numHints: Count;
+    messages: LintMessage[];
+    truncated: boolean;
+  };
+  info: { files: LintedFile[]; folders: LintedFolder[] };
+}
+/** `lint rules --json`: one rule of the catalogue. */
+export type RuleInfo = Record<string, unknown> & { id: string; name: string };
+
+export type OptionKind = 'flag' | 'choice' | 'integer' | 'size' | 'glob' | 'rule' | 'text';
+export interface OptionInfo {
+  /** Without dashes. */
+  name: string;
+  kind: OptionKind;
+  /** What is taken when it is not given; null: nothing, or the input decides. */
+  default: string | null;
+  choices: string[] | null;
+  unit: string | null;
+  help: string;
+  required: boolean;
+  repeatable: boolean;
+}
+/** One row of the table of operations: forms are made from it. */
+export interface OperationInfo {
+  id: string;
+  title: string;
+  summary: string;
+  options: OptionInfo[];
+  layouts: string | null;
+  writes: string;
+  /** Null when asked for without a checkpoint. */
+  applicable: boolean | null;
+  /** Why it would do nothing or be refused. */
+  reason: string | null;
+}
+
+/** What a writing command did, or would do. */
+export interface Account {
+  command: string;
+  input: string;
+  output: string;
+  dry_run: boolean;
+  tensors: {
+    in: Count;
+    out: Count;
+    changed: Count;
+    copied: Count;
+    dropped: { reason: string; count: Count; names: string[] }[];
+    left_quantised: Count;
+  };
+  bytes: { read: Count; written: Count };
+  layouts: { id: string; modules: Count; evidence: string }[];
+  files: { name: string; tensors: Count; bytes: Count }[];
+  config: { file: string; pointer: string; before: unknown; after: unknown }[];
+  non_finite: { name: string; became_infinite: Count }[];
+  warnings: string[];
+  resumed: boolean;
+}

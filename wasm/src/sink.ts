@@ -1,0 +1,36 @@
+import type { SourceTree } from './source.js';
+
+/** A file that will be written. */
+export interface OutputFile {
+  /** Final name, relative to the output. */
+  name: string;
+  size: number;
+}
+
+/** One file while it is written, under a temporary name. */
+export interface OutputWriter {
+  /** `bytes` may be reused when the promise is fulfilled. Any offset inside the size. */
+  write(offset: number, bytes: Uint8Array): Promise<void>;
+  /** All bytes are there: makes them durable. May be slow; the file does not have its final name yet where that can be helped. */
+  close(): Promise<void>;
+}
+
+/**
+ * Where a result goes. Rejections are TftfErrors: 'refused-output' (exists, is the input), 'io-space', 'io-write'.
+ * Whatever happens, no half file stands under a final name.
+ */
+export interface OutputSink {
+  /** Where, in words, for the account. */
+  readonly name: string;
+  /** Set when the result is one file with this name. */
+  readonly singleName?: string;
+  /** Bytes that are best written at once. */
+  readonly block: number;
+  /** Before anything is created: all files, the index last. Refuses what must not be written. */
+  begin(files: OutputFile[], input: SourceTree): Promise<void>;
+  create(file: OutputFile): Promise<OutputWriter>;
+  /** All writers are closed: final names, in the order of begin(). */
+  publish(): Promise<void>;
+  /** Something went wrong, or the user cancelled: nothing of this run is left. */
+  abort(): Promise<void>;
+}

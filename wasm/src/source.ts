@@ -1,0 +1,42 @@
+/** What lies in a tree of inputs. */
+export interface SourceEntry {
+  /** Relative to the tree, '/' between folders. */
+  path: string;
+  folder: boolean;
+  /** Bytes of a file; 0 for folders. */
+  size: number;
+  /** Why it cannot be read, an English phrase ("permission denied", "not a regular file"). */
+  unreadable?: string;
+}
+
+/** One file's bytes, positional. */
+export interface RangeSource {
+  readonly size: number;
+  /**
+   * Exactly `length` bytes, valid until the next call. Rejects with a TftfError: 'io-changed' when the file is not the
+   * one any more that was opened, 'io-read' otherwise.
+   */
+  read(offset: number, length: number, signal?: AbortSignal): Promise<Uint8Array>;
+  /** Rejects with 'io-changed' when the file is not the one that was opened. */
+  check(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** A file or a folder that someone gave us: a picked file, a folder's handle, a path in Node, a URL. */
+export interface SourceTree {
+  /** As the user named it; stands in reports. */
+  readonly given: string;
+  /** The one file (or index file) that was given; absent: the folder. Also its path in the tree. */
+  readonly main?: string;
+  /** Bytes that are best read at once. */
+  readonly block: number;
+  /** The folder's own entries, without what lies in its subfolders; for a lone file what is known beside it. */
+  list(signal?: AbortSignal): Promise<SourceEntry[]>;
+  /** Everything below the folder; for a lone file that file alone. */
+  walk(signal?: AbortSignal): Promise<SourceEntry[]>;
+  /** What the path is; nothing when there is no such file. */
+  find(path: string, signal?: AbortSignal): Promise<SourceEntry | undefined>;
+  /** Rejects with 'io-read'. */
+  open(path: string, signal?: AbortSignal): Promise<RangeSource>;
+  close?(): Promise<void>;
+}
