@@ -25,7 +25,7 @@ struct InfoArguments {
   std::optional<bool> fold;
 };
 
-constexpr const char* kExamples =
+constexpr const char* kInfoExamples =
     "Examples:\n"
     "  tftf info model/                       what it is, and its tensors\n"
     "  tftf info --fold model/                layers folded: model.layers.#.mlp.up_proj.weight ×61\n"
@@ -136,7 +136,7 @@ void add_info(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<InfoArguments>();
   CLI::App* command = add_command(app, session, "info", "Say what a model is: kind, layouts, sizes, tensors",
                                   [&session, arguments] { return run_info(session, *arguments); });
-  command->footer(kExamples);
+  command->footer(kInfoExamples);
   command->add_option("MODEL", arguments->model, "A .safetensors file, a folder, or an index file")
       ->required()
       ->type_name("");

@@ -35,7 +35,7 @@ struct LintArguments {
   std::string rule;
 };
 
-constexpr const char* kExamples =
+constexpr const char* kLintExamples =
     "Examples:\n"
     "  tftf-lint model.safetensors                    one file\n"
     "  tftf-lint --data models/                       everything below a folder, values too\n"
@@ -59,7 +59,7 @@ uint64_t read_count(const std::string& text) {
 }
 
 void add_lint_options(CLI::App& command, LintArguments& arguments) {
-  command.footer(kExamples);
+  command.footer(kLintExamples);
   // Not marked as required: `rules` goes without.
   command.add_option("PATH", arguments.paths, "Files, index files, or folders with everything below them")
       ->type_name("");

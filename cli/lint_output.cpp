@@ -9,6 +9,7 @@
 #include <memory>
 #include <system_error>
 
+#include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 
 namespace tftf::cli {
@@ -29,10 +30,6 @@ Error io_error(ErrorCode code, const std::string& what, const std::string& path,
 bool is_same_file(const struct stat& a, const std::string& path) {
   struct stat b {};
   return ::stat(path.c_str(), &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
 // Weights, indexes and the configurations beside them; reports of earlier runs are none of these.

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "progress.h"
+#include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/json_value.h"
 #include "tftf/base/size_text.h"
@@ -19,10 +20,6 @@ namespace tftf::cli {
 namespace {
 
 constexpr size_t kShownWarnings = 20;
-
-bool ends_with(std::string_view text, std::string_view suffix) {
-  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
-}
 
 uint32_t thread_count(const Session& session) {
   return session.common.threads != 0 ? session.common.threads

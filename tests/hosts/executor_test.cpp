@@ -15,10 +15,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Case {
+struct ExecutorCase {
   Scratch scratch;
   ToyModel model;
-  explicit Case(size_t size) : model(size) {
+  explicit ExecutorCase(size_t size) : model(size) {
     for (size_t i = 0; i < model.inputs.size(); ++i) spill(input(i), model.inputs[i]);
   }
   std::string input(size_t i) const { return scratch / ("in" + std::to_string(i)); }
@@ -35,7 +35,7 @@ struct Case {
 }  // namespace
 
 TEST_CASE("the same bytes for every number of threads and every tile size") {
-  Case c(1'200'001);
+  ExecutorCase c(1'200'001);
   for (const uint32_t threads : {1, 2, 8})
     for (const uint64_t tile : {1u << 10, 1u << 16, 1u << 20, 1u << 22}) {
       INFO(threads << " threads, tiles of " << tile);
@@ -54,7 +54,7 @@ TEST_CASE("the same bytes for every number of threads and every tile size") {
 }
 
 TEST_CASE("side files keep mode and time, the index comes with them, nothing temporary stays") {
-  Case c(5000);
+  ExecutorCase c(5000);
   fs::create_directory(c.scratch / "model");
   spill(c.scratch / "model/config.json", "{\"a\": 1}");
   REQUIRE(::chmod((c.scratch / "model/config.json").c_str(), 0640) == 0);
@@ -113,7 +113,7 @@ TEST_CASE("a plan without outputs writes side files and leaves nothing else") {
 }
 
 TEST_CASE("what finish() refuses leaves nothing behind, the folder included") {
-  Case c(50'000);
+  ExecutorCase c(50'000);
   PlanBuilder builder("toy", {.tile_bytes = 1000});
   builder.add_input({"in0", c.model.inputs[0].size(), ""});
   builder.add_output({.name = "a", .size = 50'000}, "");
@@ -135,7 +135,7 @@ TEST_CASE("what finish() refuses leaves nothing behind, the folder included") {
 }
 
 TEST_CASE("progress is told, rises and ends at the total") {
-  Case c(300'000);
+  ExecutorCase c(300'000);
   auto plan = c.model.plan(4096);
   REQUIRE(plan.ok());
   uint64_t last = 0;

@@ -22,9 +22,9 @@ using test::ScratchFolder;
 namespace {
 
 const std::string kLint = TFTF_BIN "/tftf-lint";
-const std::string kCases = TFTF_TEST_DATA "/golden/safetensors/cases";
+const std::string kLintCases = TFTF_TEST_DATA "/golden/safetensors/cases";
 
-ProgramRun lint(std::vector<std::string> arguments, const std::string& folder = kCases,
+ProgramRun lint(std::vector<std::string> arguments, const std::string& folder = kLintCases,
                 const std::vector<std::string>& environment = {}) {
   arguments.insert(arguments.begin(), kLint);
   ProgramRun run = test::run_program(arguments, folder, environment);
@@ -35,7 +35,7 @@ ProgramRun lint(std::vector<std::string> arguments, const std::string& folder = 
   return run;
 }
 
-OrderedJson json_of(std::vector<std::string> arguments, const std::string& folder = kCases) {
+OrderedJson json_of(std::vector<std::string> arguments, const std::string& folder = kLintCases) {
   arguments.insert(arguments.begin(), "--json");
   return OrderedJson::parse(lint(std::move(arguments), folder).out);
 }
@@ -158,7 +158,7 @@ TEST_CASE("tftf lint is the same program") {
     std::vector<std::string> longer = {TFTF_BIN "/tftf", "lint"};
     longer.insert(longer.end(), arguments.begin(), arguments.end());
     const ProgramRun one = lint(arguments);
-    const ProgramRun other = test::run_program(longer, kCases);
+    const ProgramRun other = test::run_program(longer, kLintCases);
     CHECK(one.status == other.status);
     CHECK(one.out == other.out);
   }
@@ -302,15 +302,15 @@ TEST_CASE("the data pass: same report for any number of threads and any kernels"
     const std::string expected = lint({"--json", "--data", name}).out;
     for (const char* threads : {"1", "2", "8"})
       for (const char* simd : {"scalar", ""})
-        CHECK(
-            lint({"--json", "--data", "--threads", threads, name}, kCases, {"TFTF_SIMD=" + std::string(simd)})
-                .out == expected);
+        CHECK(lint({"--json", "--data", "--threads", threads, name}, kLintCases,
+                   {"TFTF_SIMD=" + std::string(simd)})
+                  .out == expected);
   }
   CHECK(lint({"--data", "dt-zero"}).out.find("need --data") == std::string::npos);
 }
 
 TEST_CASE("every case of the corpus in every format") {
-  for (const fs::directory_entry& entry : fs::directory_iterator(kCases)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(kLintCases)) {
     const std::string name = entry.path().filename();
     INFO(name);
     const OrderedJson report = json_of({name});

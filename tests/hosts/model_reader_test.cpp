@@ -15,7 +15,7 @@ using test::ordered_names;
 using test::scalar_file;
 using test::Scratch;
 using test::spill;
-using Names = std::vector<std::string>;
+using NameList = std::vector<std::string>;
 
 namespace {
 
@@ -48,7 +48,7 @@ TEST_CASE("a folder, its index and its files by path") {
     INFO(path);
     const auto model = read_model(path, kTransform);
     REQUIRE(model.ok());
-    CHECK(ordered_names(model->checkpoint) == Names{"b", "c", "a"});
+    CHECK(ordered_names(model->checkpoint) == NameList{"b", "c", "a"});
     CHECK(model->folder == folder.path());
     CHECK(model->path_of(kFirst) == folder / kFirst);
     REQUIRE(model->seen.size() == 2);
@@ -58,7 +58,7 @@ TEST_CASE("a folder, its index and its files by path") {
   }
   const auto one = read_model(folder / kFirst, kTransform);
   REQUIRE(one.ok());
-  CHECK(ordered_names(one->checkpoint) == Names{"a", "c"});
+  CHECK(ordered_names(one->checkpoint) == NameList{"a", "c"});
   CHECK(one->checkpoint.config());
   CHECK(one->checkpoint.listing.kind == ModelListing::Kind::kFile);
 }
@@ -104,7 +104,7 @@ TEST_CASE("links are followed, as in a hub cache") {
   std::filesystem::create_symlink("../../blobs/1", cache / "snapshots/rev/model.safetensors");
   const auto model = read_model(cache / "snapshots/rev", kTransform);
   REQUIRE(model.ok());
-  CHECK(ordered_names(model->checkpoint) == Names{"x"});
+  CHECK(ordered_names(model->checkpoint) == NameList{"x"});
   std::filesystem::create_directory_symlink("snapshots/rev", cache / "latest");
   CHECK(read_model(cache / "latest", kTransform).ok());
 }

@@ -12,12 +12,12 @@ using namespace tftf::test;
 
 namespace {
 
-struct Case {
+struct PowerCase {
   Scratch scratch;
   ToyModel model{20'000};
   std::vector<RunInput> inputs;
   ExecuteOptions options;
-  Case() {
+  PowerCase() {
     for (size_t i = 0; i < 2; ++i) {
       const std::string path = scratch / ("in" + std::to_string(i));
       spill(path, model.inputs[i]);
@@ -44,7 +44,7 @@ struct Case {
 }  // namespace
 
 TEST_CASE("whenever the power fails, no final name has wrong bytes and the same command completes the work") {
-  Case c;
+  PowerCase c;
   FakeDisk first;
   REQUIRE(c.run(first).ok());
   const uint64_t operations = first.operations;
@@ -76,7 +76,7 @@ TEST_CASE("whenever the power fails, no final name has wrong bytes and the same 
 }
 
 TEST_CASE("every part is synced before its rename, the folder before the index, the journal goes last") {
-  Case c;
+  PowerCase c;
   FakeDisk disk;
   REQUIRE(c.run(disk).ok());
   const auto position = [&](const std::string& what) {
@@ -98,7 +98,7 @@ TEST_CASE("every part is synced before its rename, the folder before the index, 
 }
 
 TEST_CASE("a destination that is full at the start is known before anything is written, and left empty") {
-  Case c;
+  PowerCase c;
   FakeDisk disk;
   disk.capacity = 60'000;
   auto report = c.run(disk);
@@ -110,7 +110,7 @@ TEST_CASE("a destination that is full at the start is known before anything is w
 }
 
 TEST_CASE("a destination that fills up on the way leaves parts and journal, and nothing under a final name") {
-  Case c;
+  PowerCase c;
   uint64_t needed = 0;
   for (const std::string& output : c.model.outputs) needed += output.size();
   for (uint64_t capacity = 4000; capacity < needed; capacity += 9973) {

@@ -19,11 +19,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Case {
+struct ResumeCase {
   Scratch scratch;
   ToyModel model;
   ExecuteOptions options;
-  explicit Case(size_t size) : model(size) {
+  explicit ResumeCase(size_t size) : model(size) {
     for (size_t i = 0; i < model.inputs.size(); ++i) spill(input(i), model.inputs[i]);
     fs::create_directory(scratch / "model");
     spill(scratch / "model/config.json", "{}");
@@ -67,7 +67,7 @@ struct Case {
 }  // namespace
 
 TEST_CASE("killed at thirty random moments, each time continued with another number of threads") {
-  Case c(2'000'000);
+  ResumeCase c(2'000'000);
   std::mt19937 random(20240229);
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
@@ -127,7 +127,7 @@ TEST_CASE("killed at thirty random moments, each time continued with another num
 }
 
 TEST_CASE("an interruption flushes the journal; the same command skips what it says") {
-  Case c(4'000'000);
+  ResumeCase c(4'000'000);
   c.interrupt();
   CHECK(fs::exists(c.out() + "/.tftf-journal"));
   for (const std::string& name : names_in(c.out()))
@@ -141,7 +141,7 @@ TEST_CASE("an interruption flushes the journal; the same command skips what it s
 }
 
 TEST_CASE("an interruption before anything was written leaves nothing") {
-  Case c(100'000);
+  ResumeCase c(100'000);
   const std::atomic<bool> stop{true};
   c.options.stop = &stop;
   auto report = c.run();
@@ -152,7 +152,7 @@ TEST_CASE("an interruption before anything was written leaves nothing") {
 
 TEST_CASE(
     "another command, other tiles or a changed input do not continue, and leave the journal's work alone") {
-  Case c(4'000'000);
+  ResumeCase c(4'000'000);
   c.interrupt();
   const auto before = names_in(c.out());
   const std::string journal = slurp(c.out() + "/.tftf-journal");
@@ -225,7 +225,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an input that changes while it is read is noticed, and nothing stays") {
-  Case c(200'000);
+  ResumeCase c(200'000);
   bool touched = false;
   c.options.progress = [&](const Progress&) {
     if (touched) return;
@@ -240,7 +240,7 @@ TEST_CASE("an input that changes while it is read is noticed, and nothing stays"
 }
 
 TEST_CASE("an input that is no longer what the plan was made from is refused at the start") {
-  Case c(10'000);
+  ResumeCase c(10'000);
   spill(c.input(0), c.model.inputs[0] + "x");
   auto report = c.run();
   REQUIRE_FALSE(report.ok());
@@ -249,12 +249,12 @@ TEST_CASE("an input that is no longer what the plan was made from is refused at 
 }
 
 TEST_CASE("two runs into one folder at a time are refused") {
-  Case c(4'000'000);
+  ResumeCase c(4'000'000);
   c.options.threads = 1;
   std::optional<Error> second;
   c.options.progress = [&](const Progress&) {
     if (second) return;
-    Case& outer = c;
+    ResumeCase& outer = c;
     auto plan = outer.model.plan(4096, true);
     ExecuteOptions options = outer.options;
     options.progress = nullptr;
@@ -271,7 +271,7 @@ TEST_CASE("two runs into one folder at a time are refused") {
 }
 
 TEST_CASE("a small tmpfs that is full") {
-  Case c(2'000'000);
+  ResumeCase c(2'000'000);
   fs::create_directory(c.scratch / "small");
   if (::mount("tmpfs", (c.scratch / "small").c_str(), "tmpfs", 0, "size=4m") != 0) {
     // Mounting is not allowed everywhere; power_test.cpp has a full disk without it.

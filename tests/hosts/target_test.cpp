@@ -14,14 +14,14 @@ namespace fs = std::filesystem;
 namespace {
 
 // A model folder "model" with one shard, and a plan that copies it to "model-00001-of-00001.safetensors" and an index.
-struct Case {
+struct TargetCase {
   Scratch scratch;
   const std::string shard = "model-00001-of-00001.safetensors";
   const std::string data = "some data";
   ExecuteOptions options;
   OutputTarget target;
 
-  Case() {
+  TargetCase() {
     fs::create_directory(scratch / "model");
     spill(input(), data);
     options.input_folder = scratch / "model";
@@ -82,7 +82,7 @@ struct Case {
 }  // namespace
 
 TEST_CASE("a folder that is not there, or is empty, is written; one that holds anything is refused") {
-  Case c;
+  TargetCase c;
   CHECK(c.works());
   CHECK(names_in(c.scratch / "out").size() == 2);
   CHECK(c.refused());
@@ -96,7 +96,7 @@ TEST_CASE("a folder that is not there, or is empty, is written; one that holds a
 }
 
 TEST_CASE("parents are made, a detour through one that is not there is none") {
-  Case c;
+  TargetCase c;
   c.target.path = c.scratch / "a/b/../c/out/";
   CHECK(c.works());
   CHECK(slurp(c.scratch / ("a/c/out/" + c.shard)) == c.data);
@@ -104,7 +104,7 @@ TEST_CASE("parents are made, a detour through one that is not there is none") {
 
 TEST_CASE(
     "--overwrite replaces the same names, removes stale shards of the same stem, and touches nothing else") {
-  Case c;
+  TargetCase c;
   fs::create_directory(c.scratch / "out");
   const std::vector<std::string> stale = {"model-00001-of-00002.safetensors",
                                           "model-00002-of-00002.safetensors"};
@@ -135,7 +135,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an output that is the input folder, or lies in it, is refused by whatever way it is named") {
-  Case c;
+  TargetCase c;
   fs::create_directory_symlink(c.scratch / "model", c.scratch / "link");
   fs::create_directory(c.scratch / "model/sub");
   fs::create_directory_symlink(c.scratch / "model/sub", c.scratch / "sublink");
@@ -152,7 +152,7 @@ TEST_CASE("an output that is the input folder, or lies in it, is refused by what
 }
 
 TEST_CASE("a relative output is resolved") {
-  Case c;
+  TargetCase c;
   const fs::path old = fs::current_path();
   fs::current_path(c.scratch / "model");
   c.target.path = "../model/out";
@@ -165,7 +165,7 @@ TEST_CASE("a relative output is resolved") {
 }
 
 TEST_CASE("an output file that is an input is refused: the path, a link, a hard link") {
-  Case c;
+  TargetCase c;
   c.target.single_file = true;
   c.options.input_folder.clear();
   c.options.overwrite = true;
@@ -186,7 +186,7 @@ TEST_CASE("an output file that is an input is refused: the path, a link, a hard 
 }
 
 TEST_CASE("a folder whose files are the input by another name is not overwritten") {
-  Case c;
+  TargetCase c;
   c.options.overwrite = true;
   fs::create_directory(c.scratch / "out");
   SECTION("hard link") { fs::create_hard_link(c.input(), c.scratch / ("out/" + c.shard)); }
@@ -202,7 +202,7 @@ TEST_CASE("a folder whose files are the input by another name is not overwritten
 }
 
 TEST_CASE("things that are no files or folders are refused, not followed and not waited for") {
-  Case c;
+  TargetCase c;
   c.options.overwrite = true;
   SECTION("a FIFO as the folder") { REQUIRE(::mkfifo((c.scratch / "out").c_str(), 0600) == 0); }
   SECTION("a file as the folder") { spill(c.scratch / "out", "x"); }
@@ -239,7 +239,7 @@ TEST_CASE("things that are no files or folders are refused, not followed and not
 }
 
 TEST_CASE("a part is never written through a link that lies in wait") {
-  Case c;
+  TargetCase c;
   spill(c.scratch / "victim", "precious");
   fs::create_directory(c.scratch / "out");
   fs::create_symlink(c.scratch / "victim", c.scratch / ("out/" + c.shard + ".tftf-part"));
@@ -253,7 +253,7 @@ TEST_CASE("a part is never written through a link that lies in wait") {
 }
 
 TEST_CASE("a journal that is a link is not followed") {
-  Case c;
+  TargetCase c;
   spill(c.scratch / "victim", "precious");
   fs::create_directory(c.scratch / "out");
   fs::create_symlink(c.scratch / "victim", c.scratch / "out/.tftf-journal");
@@ -262,7 +262,7 @@ TEST_CASE("a journal that is a link is not followed") {
 }
 
 TEST_CASE("an input that is a FIFO or a folder is an error at once") {
-  Case c;
+  TargetCase c;
   Plan plan = c.plan();
   REQUIRE(::mkfifo((c.scratch / "fifo").c_str(), 0600) == 0);
   for (const std::string name : {"fifo", "model", "missing"}) {
@@ -274,7 +274,7 @@ TEST_CASE("an input that is a FIFO or a folder is an error at once") {
 }
 
 TEST_CASE("beside earlier files only the own names are refused") {
-  Case c;
+  TargetCase c;
   c.target.beside = true;
   fs::create_directory(c.scratch / "out");
   spill(c.scratch / "out/earlier.safetensors", "old");
@@ -286,7 +286,7 @@ TEST_CASE("beside earlier files only the own names are refused") {
 }
 
 TEST_CASE("parts without a journal are removed by --no-resume only") {
-  Case c;
+  TargetCase c;
   fs::create_directory(c.scratch / "out");
   spill(c.scratch / "out/model-00001-of-00009.safetensors.tftf-part", "old");
   CHECK(c.refused());
@@ -296,7 +296,7 @@ TEST_CASE("parts without a journal are removed by --no-resume only") {
 }
 
 TEST_CASE("an output folder that may not be written is an error that names it") {
-  Case c;
+  TargetCase c;
   REQUIRE(::chmod(c.scratch.path().c_str(), 0755) == 0);
   REQUIRE(::chmod((c.scratch / "model").c_str(), 0755) == 0);
   REQUIRE(::chmod(c.input().c_str(), 0644) == 0);

@@ -2,16 +2,10 @@
 #include <string>
 
 #include "tftf/adapter/survey.h"
+#include "tftf/base/affix.h"
 
 namespace tftf {
 namespace {
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
 
 // "<word>.<number>." or "<word>_<number>_" somewhere in the name, at a component's start.
 bool has_numbered(std::string_view name, std::string_view word) {

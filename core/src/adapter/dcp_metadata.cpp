@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kMetadata = "torch.distributed.checkpoint.metadata";
 
-const std::vector<PickleGlobal>& allowed() {
+const std::vector<PickleGlobal>& metadata_globals() {
   static const std::vector<PickleGlobal> kAllowed = [] {
     using enum PickleCall;
     std::vector<PickleGlobal> list = {
@@ -51,7 +51,7 @@ const std::vector<PickleGlobal>& allowed() {
   return kAllowed;
 }
 
-Error refused(std::string why) {
+Error metadata_refused(std::string why) {
   Error error;
   error.code = ErrorCode::kRefusedInput;
   error.file = ".metadata";
@@ -78,16 +78,17 @@ Result<StorageMap> read_storage(const Pickle& pickle, PickleId storage_data) {
   const auto entries = pickle.items(storage_data);
   for (size_t i = 0; i + 1 < entries.size(); i += 2) {
     if (!is_class(pickle, entries[i], "MetadataIndex") || !is_class(pickle, entries[i + 1], "_StorageInfo"))
-      return refused("storage_data holds something that is no storage entry");
+      return metadata_refused("storage_data holds something that is no storage entry");
     const auto name_id = pickle.attribute(entries[i], "fqn");
     const auto offset_id = pickle.attribute(entries[i], "offset");
     const auto name = name_id ? pickle.text(*name_id) : std::nullopt;
-    if (!name) return refused("a storage entry has no name");
+    if (!name) return metadata_refused("a storage entry has no name");
     std::vector<uint64_t> offsets;
     if (offset_id && pickle[*offset_id].kind != PickleNode::Kind::kNone) {
       auto sizes = pickle.sizes(*offset_id);
       if (!sizes)
-        return refused("the storage entry of " + quote_name(*name) + " has negative or malformed offsets");
+        return metadata_refused("the storage entry of " + quote_name(*name) +
+                                " has negative or malformed offsets");
       if (std::any_of(sizes->begin(), sizes->end(), [](uint64_t o) { return o != 0; }))
         offsets = std::move(*sizes);
     }
@@ -99,10 +100,10 @@ Result<StorageMap> read_storage(const Pickle& pickle, PickleId storage_data) {
     const auto begin = offset ? pickle.size(*offset) : std::nullopt;
     const auto bytes = length ? pickle.size(*length) : std::nullopt;
     if (!text || !begin || !bytes)
-      return refused("the storage entry of " + quote_name(*name) + " is incomplete");
+      return metadata_refused("the storage entry of " + quote_name(*name) + " is incomplete");
     if (text->empty() || text->find_first_of("/\\") != std::string_view::npos || *text == ".." ||
         *text == "." || text->find('\0') != std::string_view::npos)
-      return refused("the data file " + quote_name(*text) + " is not a plain file name");
+      return metadata_refused("the data file " + quote_name(*text) + " is not a plain file name");
     info.file = *text;
     info.offset = *begin;
     info.length = *bytes;
@@ -125,7 +126,7 @@ Result<DType> read_properties(const Pickle& pickle, PickleId tensor, std::string
   }
   if (dtype && pickle[*dtype].kind == PickleNode::Kind::kGlobal && pickle[*dtype].module == "torch")
     if (const auto known = torch_dtype(pickle[*dtype].text)) return *known;
-  return refused("the dtype of " + quote_name(name) + " is not known");
+  return metadata_refused("the dtype of " + quote_name(name) + " is not known");
 }
 
 // A box must lie inside the tensor; its volume is returned.
@@ -150,10 +151,10 @@ Result<DcpTensor> read_tensor(const Pickle& pickle, PickleId id, std::string_vie
   const auto shape = size ? pickle.sizes(*size) : std::nullopt;
   const auto volume = shape ? element_count(*shape) : std::nullopt;
   if (!volume || !byte_count(*volume, tensor.dtype))
-    return refused("the size of " + shown + " is malformed or too large");
+    return metadata_refused("the size of " + shown + " is malformed or too large");
   tensor.shape = *shape;
   const auto chunks = pickle.attribute(id, "chunks");
-  if (!chunks) return refused(shown + " has no chunks");
+  if (!chunks) return metadata_refused(shown + " has no chunks");
   uint64_t covered = 0;
   for (PickleId chunk_id : pickle.items(*chunks)) {
     DcpChunk chunk;
@@ -161,28 +162,29 @@ Result<DcpTensor> read_tensor(const Pickle& pickle, PickleId id, std::string_vie
     const auto sizes = pickle.attribute(chunk_id, "sizes");
     const auto begin = offsets ? pickle.sizes(*offsets) : std::nullopt;
     const auto extent = sizes ? pickle.sizes(*sizes) : std::nullopt;
-    if (!begin || !extent) return refused("a chunk of " + shown + " is malformed or negative");
+    if (!begin || !extent) return metadata_refused("a chunk of " + shown + " is malformed or negative");
     chunk.offsets = *begin;
     chunk.sizes = *extent;
     const auto part = chunk_volume(chunk, tensor.shape);
     if (!part)
-      return refused("a chunk of " + shown + " leaves the tensor's shape " + shape_text(tensor.shape));
+      return metadata_refused("a chunk of " + shown + " leaves the tensor's shape " +
+                              shape_text(tensor.shape));
     const auto sum = checked_add(covered, *part);
-    if (!sum || *sum > *volume) return refused("the chunks of " + shown + " overlap");
+    if (!sum || *sum > *volume) return metadata_refused("the chunks of " + shown + " overlap");
     covered = *sum;
     if (*part == 0) continue;
     const bool first = std::all_of(begin->begin(), begin->end(), [](uint64_t o) { return o == 0; });
     const auto found = storage.find({name, first ? std::vector<uint64_t>{} : *begin});
-    if (found == storage.end()) return refused("a chunk of " + shown + " is stored nowhere");
-    if (found->second.transformed) return refused(shown + " is stored compressed or transformed");
+    if (found == storage.end()) return metadata_refused("a chunk of " + shown + " is stored nowhere");
+    if (found->second.transformed) return metadata_refused(shown + " is stored compressed or transformed");
     chunk.file = found->second.file;
     chunk.offset = found->second.offset;
     chunk.length = found->second.length;
     tensor.chunks.push_back(std::move(chunk));
   }
   if (covered != *volume)
-    return refused("the chunks of " + shown + " hold " + std::to_string(covered) + " of " +
-                   std::to_string(*volume) + " elements");
+    return metadata_refused("the chunks of " + shown + " hold " + std::to_string(covered) + " of " +
+                            std::to_string(*volume) + " elements");
   return tensor;
 }
 
@@ -204,7 +206,7 @@ std::unordered_map<std::string_view, std::string_view> last_components(const Pic
 }  // namespace
 
 Result<std::vector<DcpTensor>> read_dcp_metadata(Bytes bytes) {
-  auto pickle = read_pickle(bytes, allowed());
+  auto pickle = read_pickle(bytes, metadata_globals());
   if (!pickle) {
     Error error = pickle.error();
     error.file = ".metadata";
@@ -212,13 +214,14 @@ Result<std::vector<DcpTensor>> read_dcp_metadata(Bytes bytes) {
     return error;
   }
   const PickleId root = pickle->root();
-  if (!is_class(*pickle, root, "Metadata")) return refused("it does not hold a checkpoint's Metadata");
+  if (!is_class(*pickle, root, "Metadata"))
+    return metadata_refused("it does not hold a checkpoint's Metadata");
   const auto states = pickle->attribute(root, "state_dict_metadata");
   const auto storage_data = pickle->attribute(root, "storage_data");
   if (!states || (*pickle)[*states].kind != PickleNode::Kind::kDict)
-    return refused("state_dict_metadata is missing");
+    return metadata_refused("state_dict_metadata is missing");
   if (!storage_data || (*pickle)[*storage_data].kind != PickleNode::Kind::kDict)
-    return refused("storage_data is missing");
+    return metadata_refused("storage_data is missing");
   auto storage = read_storage(*pickle, *storage_data);
   if (!storage) return storage.error();
   const auto last = last_components(*pickle, pickle->attribute(root, "planner_data"));
@@ -226,7 +229,7 @@ Result<std::vector<DcpTensor>> read_dcp_metadata(Bytes bytes) {
   const auto entries = pickle->items(*states);
   for (size_t i = 0; i + 1 < entries.size(); i += 2) {
     const auto name = pickle->text(entries[i]);
-    if (!name) return refused("an entry has no name");
+    if (!name) return metadata_refused("an entry has no name");
     const auto known = last.find(*name);
     const std::string_view key = known == last.end() ? *name : known->second;
     if (!is_class(*pickle, entries[i + 1], "TensorStorageMetadata") || !has_adapter_marker(key)) continue;

@@ -1,4 +1,5 @@
 #include "tftf/adapter/families.h"
+#include "tftf/base/affix.h"
 
 #include <algorithm>
 #include <array>
@@ -31,14 +32,8 @@ constexpr FamilyInfo kFamilies[kAdapterFamilyCount] = {
     {"raw-indexed", "w_a_<number>, w_b_<number>"},
 };
 
-bool starts_with(std::string_view text, std::string_view begin) {
-  return text.substr(0, begin.size()) == begin;
-}
-bool ends_with(std::string_view text, std::string_view end) {
+bool ends_within(std::string_view text, std::string_view end) {
   return text.size() > end.size() && text.substr(text.size() - end.size()) == end;
-}
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -112,7 +107,7 @@ constexpr Suffix kDownUp[] = {{".down.weight", AdapterPart::kDown}, {".up.weight
 template <size_t N>
 std::optional<AdapterName> match(std::string_view name, const Suffix (&suffixes)[N], AdapterFamily family) {
   for (const Suffix& suffix : suffixes)
-    if (ends_with(name, suffix.text))
+    if (ends_within(name, suffix.text))
       return AdapterName{family, suffix.part, name.substr(0, name.size() - suffix.text.size())};
   return std::nullopt;
 }
@@ -128,7 +123,7 @@ std::optional<AdapterName> match_named(std::string_view name) {
     const size_t at = name.rfind(word.text);
     if (at == std::string_view::npos || at == 0) continue;
     std::string_view rest = name.substr(at + word.text.size());
-    const bool weight = ends_with(rest, ".weight"), bias = ends_with(rest, ".bias");
+    const bool weight = ends_within(rest, ".weight"), bias = ends_within(rest, ".bias");
     if (weight) rest.remove_suffix(7);
     if (bias) rest.remove_suffix(5);
     if (rest.empty() || rest == "weight" || rest == "bias" || contains(rest, ".")) continue;
@@ -209,9 +204,9 @@ AdapterFileFacts adapter_file_facts(std::span<const std::string_view> names) {
   bool norm_scale = false, lora = false, prefixed = false;
   for (std::string_view name : names) {
     facts.control_lora = facts.control_lora || name == "lora_controlnet";
-    facts.mlx = facts.mlx || ends_with(name, ".lora_a") || ends_with(name, ".lora_b");
-    norm_scale = norm_scale || ends_with(name, "query_norm.scale") || ends_with(name, "key_norm.scale");
-    lora = lora || ends_with(name, ".lora_A.weight");
+    facts.mlx = facts.mlx || ends_within(name, ".lora_a") || ends_within(name, ".lora_b");
+    norm_scale = norm_scale || ends_within(name, "query_norm.scale") || ends_within(name, "key_norm.scale");
+    lora = lora || ends_within(name, ".lora_A.weight");
     prefixed = prefixed || starts_with(name, "diffusion_model.") || starts_with(name, "base_model.model.");
   }
   facts.bfl_control = norm_scale && lora && !prefixed;
@@ -233,7 +228,7 @@ std::optional<AdapterName> parse_adapter_name(std::string_view name, const Adapt
     if (auto found = match(name, kDownUp, AdapterFamily::kXlabs)) return found;
   if (facts.bfl_control) {
     if (auto found = match_peft(name, AdapterFamily::kBflControl)) return found;
-    if (ends_with(name, "_norm.scale"))
+    if (ends_within(name, "_norm.scale"))
       return AdapterName{AdapterFamily::kBflControl, AdapterPart::kSaved, {}};
   }
   if (auto found = match_positional(name)) return found;
@@ -256,14 +251,14 @@ std::optional<AdapterName> parse_adapter_name(std::string_view name, const Adapt
   if (starts_with(name, "unet.") || starts_with(name, "transformer.") || starts_with(name, "text_encoder")) {
     if (auto found = match_peft(name, AdapterFamily::kDiffusersPeft)) return found;
     // An alpha per module; a plain tensor of that name would have no twin.
-    if (ends_with(name, ".alpha"))
+    if (ends_within(name, ".alpha"))
       return AdapterName{AdapterFamily::kDiffusersPeft, AdapterPart::kAlpha, name.substr(0, name.size() - 6)};
     return std::nullopt;
   }
   if (auto found = match_peft(name, AdapterFamily::kPeftBare);
       found && found->part != AdapterPart::kMagnitude)
     return found;
-  if (ends_with(name, ".lora_magnitude_vector")) return match_peft(name, AdapterFamily::kPeftBare);
+  if (ends_within(name, ".lora_magnitude_vector")) return match_peft(name, AdapterFamily::kPeftBare);
   return std::nullopt;
 }
 

@@ -48,7 +48,7 @@ constexpr auto kDTypeGlobals = [] {
   return out;
 }();
 
-const std::vector<PickleGlobal>& allowed() {
+const std::vector<PickleGlobal>& allowed_global() {
   static const std::vector<PickleGlobal> kAllowed = [] {
     std::vector<PickleGlobal> list(kDTypeGlobals.begin(), kDTypeGlobals.end());
     for (const StorageClass& storage : kStorages)
@@ -64,7 +64,7 @@ const std::vector<PickleGlobal>& allowed() {
   return kAllowed;
 }
 
-Error refused(std::string why) {
+Error archive_refused(std::string why) {
   Error error;
   error.code = ErrorCode::kRefusedInput;
   error.message = "a saved tensor cannot be read: " + std::move(why) + ".";
@@ -86,18 +86,18 @@ Result<View> read_view(const Pickle& pickle) {
   auto function_of = [&](PickleId object) { return pickle[pickle[object].callee].text; };
   if (pickle[id].kind == PickleNode::Kind::kObject && function_of(id) == "_rebuild_parameter") {
     const auto arguments = pickle.items(pickle[id].arguments);
-    if (arguments.empty()) return refused("a parameter holds no tensor");
+    if (arguments.empty()) return archive_refused("a parameter holds no tensor");
     id = arguments[0];
   }
-  if (pickle[id].kind != PickleNode::Kind::kObject) return refused("it is no tensor");
+  if (pickle[id].kind != PickleNode::Kind::kObject) return archive_refused("it is no tensor");
   const bool untyped = function_of(id) == "_rebuild_tensor_v3";
-  if (!untyped && function_of(id) != "_rebuild_tensor_v2") return refused("it is no tensor");
+  if (!untyped && function_of(id) != "_rebuild_tensor_v2") return archive_refused("it is no tensor");
   const auto arguments = pickle.items(pickle[id].arguments);
-  if (arguments.size() < (untyped ? 7u : 6u)) return refused("its description is incomplete");
-  if (pickle[arguments[0]].kind != PickleNode::Kind::kPersistent) return refused("it has no storage");
+  if (arguments.size() < (untyped ? 7u : 6u)) return archive_refused("its description is incomplete");
+  if (pickle[arguments[0]].kind != PickleNode::Kind::kPersistent) return archive_refused("it has no storage");
   const auto storage = pickle.items(pickle[arguments[0]].arguments);
   if (storage.size() != 5 || pickle.text(storage[0]) != "storage")
-    return refused("its storage is not described as torch does");
+    return archive_refused("its storage is not described as torch does");
   View view;
   const auto key = pickle.text(storage[2]);
   const auto count = pickle.size(storage[4]);
@@ -105,7 +105,7 @@ Result<View> read_view(const Pickle& pickle) {
   const auto shape = pickle.sizes(arguments[2]);
   const auto stride = pickle.sizes(arguments[3]);
   if (!key || !count || !offset || !shape || !stride || shape->size() != stride->size())
-    return refused("a size, stride or offset is missing or negative");
+    return archive_refused("a size, stride or offset is missing or negative");
   std::optional<DType> dtype;
   if (untyped) {
     dtype = torch_dtype(pickle[arguments[6]].text);
@@ -113,9 +113,9 @@ Result<View> read_view(const Pickle& pickle) {
     for (const StorageClass& known : kStorages)
       if (pickle.is_global(storage[1], "torch", known.name)) dtype = known.dtype;
   }
-  if (!dtype) return refused("its dtype is not known");
+  if (!dtype) return archive_refused("its dtype is not known");
   const auto bytes = checked_mul(*count, untyped ? 1 : dtype_bits(*dtype) / 8);
-  if (!bytes) return refused("its storage size overflows");
+  if (!bytes) return archive_refused("its storage size overflows");
   view.dtype = *dtype;
   view.storage = *key;
   view.storage_bytes = *bytes;
@@ -179,25 +179,26 @@ Result<TensorData> read_torch_tensor(Bytes bytes, uint64_t max_elements) {
   if (const ZipMember* order = find("byteorder")) {
     auto text = zip_data(bytes, *order);
     if (!text) return text.error();
-    if (as_text(*text) != "little") return refused("it was saved on a machine of another byte order");
+    if (as_text(*text) != "little") return archive_refused("it was saved on a machine of another byte order");
   }
   const ZipMember* description = find("data.pkl");
-  if (!description) return refused("the archive holds no data.pkl");
+  if (!description) return archive_refused("the archive holds no data.pkl");
   auto pickled = zip_data(bytes, *description);
   if (!pickled) return pickled.error();
-  auto pickle = read_pickle(*pickled, allowed());
+  auto pickle = read_pickle(*pickled, allowed_global());
   if (!pickle) return pickle.error();
   auto view = read_view(*pickle);
   if (!view) return view.error();
   const auto elements = element_count(view->shape);
   if (!elements || *elements > max_elements)
-    return refused("it has more elements than its description elsewhere allows");
+    return archive_refused("it has more elements than its description elsewhere allows");
   const ZipMember* member = find("data/" + view->storage);
-  if (!member) return refused("its storage " + quote_name(view->storage) + " is not in the archive");
-  if (member->size < view->storage_bytes) return refused("its storage is cut short");
+  if (!member) return archive_refused("its storage " + quote_name(view->storage) + " is not in the archive");
+  if (member->size < view->storage_bytes) return archive_refused("its storage is cut short");
   const auto extent = view_extent(*view);
   const auto extent_bytes = extent ? checked_mul(*extent, dtype_bits(view->dtype) / 8) : std::nullopt;
-  if (!extent_bytes || *extent_bytes > view->storage_bytes) return refused("its strides leave the storage");
+  if (!extent_bytes || *extent_bytes > view->storage_bytes)
+    return archive_refused("its strides leave the storage");
   auto storage = zip_data(bytes, *member);
   if (!storage) return storage.error();
   return TensorData{view->dtype, view->shape, gather(*view, *storage, *elements)};

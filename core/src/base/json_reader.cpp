@@ -5,14 +5,13 @@
 #include <limits>
 #include <vector>
 
+#include "tftf/base/affix.h"
 #include "tftf/base/utf8.h"
 
 namespace tftf {
 namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 class Reader {
  public:
   Reader(std::string_view text, JsonDialect dialect, JsonHandler& handler)

@@ -1,11 +1,10 @@
 #include "tftf/base/natural_order.h"
+#include "tftf/base/affix.h"
 
 #include <cstddef>
 
 namespace tftf {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Cuts the digit run at `at` off, without its leading zeros.
 std::string_view take_number(std::string_view text, size_t& at) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tftf/base/affix.h"
+
 namespace tftf {
 namespace {
 
@@ -10,8 +12,6 @@ constexpr std::string_view kIndex = ".safetensors.index";
 constexpr std::string_view kJson = ".json";
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 bool is_url(std::string_view text) {
   size_t at = 0;
   if (text.empty() || !is_letter(text[0])) return false;
@@ -32,14 +32,6 @@ bool has_control(std::string_view text) {
 }
 
 }  // namespace
-
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
-bool starts_with(std::string_view text, std::string_view start) {
-  return text.substr(0, start.size()) == start;
-}
 
 bool is_weight_name(std::string_view name) { return ends_with(name, kWeights); }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "tftf/base/affix.h"
+
 namespace tftf {
 
 // Ends in ".safetensors", exactly so.
@@ -35,8 +37,5 @@ std::optional<std::string_view> unsafe_reason(std::string_view shard);
 // A safe shard name joined to its index's folder ("" or "SUB/"), without "." and empty components: two spellings
 // of one path become equal.
 std::string shard_path(std::string_view folder, std::string_view shard);
-
-bool ends_with(std::string_view text, std::string_view end);
-bool starts_with(std::string_view text, std::string_view start);
 
 }  // namespace tftf

@@ -8,7 +8,7 @@
 namespace tftf {
 namespace {
 
-constexpr size_t kShown = 5;
+constexpr size_t kShardsShown = 5;
 
 }  // namespace
 
@@ -37,10 +37,10 @@ std::optional<Error> refuse_missing(const Checkpoint& checkpoint) {
   for (const Shard& shard : checkpoint.shards) {
     if (shard.status != ShardStatus::kMissing) continue;
     if (!first) first = &shard;
-    if (++missing <= kShown) list += (list.empty() ? "" : ", ") + quote_name(shard.name);
+    if (++missing <= kShardsShown) list += (list.empty() ? "" : ", ") + quote_name(shard.name);
   }
   if (!first) return std::nullopt;
-  if (missing > kShown) list += " and " + std::to_string(missing - kShown) + " more";
+  if (missing > kShardsShown) list += " and " + std::to_string(missing - kShardsShown) + " more";
   Error error;
   error.code = ErrorCode::kRefusedInput;
   error.file = first->name;

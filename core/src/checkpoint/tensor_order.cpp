@@ -7,7 +7,7 @@
 namespace tftf {
 namespace {
 
-constexpr size_t kShown = 5;  // names kept for a message
+constexpr size_t kNamesShown = 5;  // names kept for a message
 
 // The tensors of one shard by name.
 void append_sorted(const Shard& shard, uint32_t number, std::vector<TensorRef>& order) {
@@ -30,7 +30,7 @@ MappedNames resolve_map(const ShardIndex& index) {
     if (known != by_spelling.end()) return known->second;
     uint32_t number = MappedNames::kUnsafe;
     if (unsafe_reason(written)) {
-      if (mapped.unsafe.size() < kShown) mapped.unsafe.push_back(written);
+      if (mapped.unsafe.size() < kNamesShown) mapped.unsafe.push_back(written);
     } else {
       const auto [place, added] =
           by_path.emplace(shard_path({}, written), static_cast<uint32_t>(mapped.shards.size()));
@@ -46,7 +46,7 @@ MappedNames resolve_map(const ShardIndex& index) {
     const auto [place, added] = mapped.tensors.emplace(tensor, MappedNames::Place{i, shard});
     if (added) continue;
     place->second.shard = shard;
-    if (mapped.twice.size() < kShown) mapped.twice.push_back(place->first);
+    if (mapped.twice.size() < kNamesShown) mapped.twice.push_back(place->first);
   }
   return mapped;
 }

@@ -5,6 +5,7 @@
 #include "container/dtype_suggestion.h"
 #include "container/name_rules.h"
 #include "container/repeated_names.h"
+#include "tftf/base/affix.h"
 #include "tftf/base/checked.h"
 
 namespace tftf {
@@ -13,10 +14,6 @@ namespace {
 constexpr uint64_t kHighRank = 8;
 constexpr size_t kMaxOddNumbers = 1000;  // of one array, kept for ST033
 constexpr size_t kExcerpt = 80;
-
-bool ends_with(std::string_view text, std::string_view suffix) {
-  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
-}
 
 bool is_partition_placeholder(std::string_view name, const Shape& shape) {
   return shape.size() == 1 && shape[0] == 0 &&

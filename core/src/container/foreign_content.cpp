@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tftf/base/affix.h"
 #include "tftf/base/json_reader.h"
 
 namespace tftf {
@@ -33,21 +34,11 @@ constexpr Magic kMagics[] = {
      "XZ"},
     {"\x89PNG"sv, "PNG"},
 };
-constexpr std::string_view kMarkup[] = {"<!doctype", "<html", "<?xml", "<head", "<body"};
+constexpr std::string_view kPageStarts[] = {"<!doctype", "<html", "<?xml", "<head", "<body"};
 constexpr size_t kSniffed = 64;
 constexpr size_t kShown = 16;
 
 bool is_ascii_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-bool starts_with(std::string_view text, std::string_view prefix) {
-  return text.substr(0, prefix.size()) == prefix;
-}
-
-bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
-  if (text.size() < lower.size()) return false;
-  return std::equal(lower.begin(), lower.end(), text.begin(),
-                    [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
-}
 
 bool is_text(std::string_view head) {
   head = head.substr(0, kSniffed);
@@ -56,7 +47,7 @@ bool is_text(std::string_view head) {
   if (printable) return true;
   while (!head.empty() && is_ascii_space(head.front())) head.remove_prefix(1);
   if (starts_with(head, "{") || starts_with(head, "[")) return true;
-  return std::any_of(std::begin(kMarkup), std::end(kMarkup),
+  return std::any_of(std::begin(kPageStarts), std::end(kPageStarts),
                      [&](std::string_view mark) { return starts_with_ignoring_case(head, mark); });
 }
 

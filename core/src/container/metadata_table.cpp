@@ -7,9 +7,9 @@ namespace {
 
 constexpr std::string_view kName = "__metadata__";
 constexpr std::string_view kFormats[] = {"pt", "tf", "flax", "np", "mlx", "paddle"};
-constexpr std::string_view kMarkup[] = {"<script", "<iframe", "<img", "<svg", "javascript:"};
+constexpr std::string_view kActiveMarkup[] = {"<script", "<iframe", "<img", "<svg", "javascript:"};
 
-// The first of kMarkup that the text contains, ASCII case ignored.
+// The first of kActiveMarkup that the text contains, ASCII case ignored.
 std::string_view find_markup(std::string_view text) {
   auto contains = [text](std::string_view lower) {
     // Every mark has one character without case, which is quick to look for.
@@ -24,7 +24,7 @@ std::string_view find_markup(std::string_view text) {
     }
     return false;
   };
-  for (std::string_view mark : kMarkup)
+  for (std::string_view mark : kActiveMarkup)
     if (contains(mark)) return mark;
   return {};
 }

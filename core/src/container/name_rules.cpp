@@ -1,5 +1,6 @@
 #include "container/name_rules.h"
 
+#include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/utf8.h"
 
@@ -32,15 +33,6 @@ std::string code_text(uint32_t code) {
   for (int shift = 28; shift >= 0; shift -= 4)
     if (shift < 16 || code >> shift != 0) text += kDigits[code >> shift & 15];
   return text;
-}
-
-bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
-  if (text.size() < lower.size()) return false;
-  for (size_t i = 0; i < lower.size(); ++i) {
-    const char c = text[i];
-    if ((c >= 'A' && c <= 'Z' ? c + 32 : c) != lower[i]) return false;
-  }
-  return true;
 }
 
 bool is_path_like(std::string_view name) {

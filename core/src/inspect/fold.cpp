@@ -1,12 +1,11 @@
 // Rows whose names differ in numbers only, joined.
 #include <unordered_map>
 
+#include "tftf/base/affix.h"
 #include "tftf/inspect/info.h"
 
 namespace tftf {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Numbers that are whole components become '#'. Components are cut at '.' and ':'; in names that write their
 // path with underscores (kohya's and home-made ones) at '_' too, up to the first dot.

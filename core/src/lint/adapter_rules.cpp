@@ -11,7 +11,7 @@ namespace tftf {
 namespace {
 
 constexpr std::string_view kConfig = "adapter_config.json";
-constexpr std::string_view kWeights = "adapter_model.safetensors";
+constexpr std::string_view kAdapterWeights = "adapter_model.safetensors";
 
 void append(Diagnostics& to, FindingList& list) {
   for (Diagnostic& finding : list.take()) to.push_back(std::move(finding));
@@ -104,14 +104,14 @@ AdapterFacts facts_of(const JsonValue& config) {
 }  // namespace
 
 bool is_adapter_folder(const Tree& tree, const TreeFolder& folder) {
-  return tree.file_in(folder, kConfig) || tree.file_in(folder, kWeights);
+  return tree.file_in(folder, kConfig) || tree.file_in(folder, kAdapterWeights);
 }
 
 AdapterOutcome check_adapter_folder(Diagnostics& findings, const Tree& tree, const TreeFolder& folder,
                                     const BaseModel* base) {
   AdapterOutcome outcome;
   const TreeFile* config_file = tree.file_in(folder, kConfig);
-  const TreeFile* weights = tree.file_in(folder, kWeights);
+  const TreeFile* weights = tree.file_in(folder, kAdapterWeights);
   if (weights && weights->sound()) outcome.facts.modules = count_modules(weights->scan->header);
   if (!config_file) {
     report_folder(findings, Rule::LO001, folder);

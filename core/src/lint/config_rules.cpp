@@ -1,4 +1,5 @@
 #include "tftf/lint/config_rules.h"
+#include "tftf/base/affix.h"
 
 #include <array>
 #include <utility>
@@ -23,10 +24,6 @@ void point(Diagnostic& to, const JsonValue& config, std::string_view key) {
     to.pointer = json_pointer({{key}});
     to.offset = value->begin;
   }
-}
-
-bool starts_with(std::string_view text, std::string_view begin) {
-  return text.substr(0, begin.size()) == begin;
 }
 
 // Why the text is no JSON object, as the end of a sentence; empty when it is one.

@@ -8,13 +8,13 @@
 namespace tftf {
 namespace {
 
-bool is_word(char c) {
+bool is_word_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
 std::string_view word_at(std::string_view text, size_t at) {
   size_t end = at;
-  while (end < text.size() && is_word(text[end])) ++end;
+  while (end < text.size() && is_word_character(text[end])) ++end;
   return text.substr(at, end - at);
 }
 

@@ -2,12 +2,10 @@
 
 #include <optional>
 
+#include "tftf/base/affix.h"
+
 namespace tftf {
 namespace {
-
-bool starts_with(std::string_view text, std::string_view begin) {
-  return text.substr(0, begin.size()) == begin;
-}
 
 // Takes "12." from the front.
 std::optional<uint32_t> take_number(std::string_view& text) {

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <tuple>
 
+#include "tftf/base/affix.h"
+
 namespace tftf {
 namespace {
 
 constexpr std::string_view kWrappers[] = {"module.", "_orig_mod.", "base_model.model.", "model.",
                                           "_fsdp_wrapped_module."};
-
-bool starts_with(std::string_view text, std::string_view begin) {
-  return text.substr(0, begin.size()) == begin;
-}
 
 // The wrapper prefix that makes every name fit, when none fits as it is.
 std::string_view find_wrapper(const Family& family, std::span<const ConfigTensor> tensors, bool companions) {

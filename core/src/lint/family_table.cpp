@@ -4,6 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "tftf/base/affix.h"
+
 namespace tftf {
 namespace {
 
@@ -21,10 +23,6 @@ void for_each_part(std::string_view text, char separator, Use use) {
     if (const std::string_view part = trim(text.substr(0, cut)); !part.empty()) use(part);
     text = cut == std::string_view::npos ? std::string_view() : text.substr(cut + 1);
   }
-}
-
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
 // Cuts `end` off `text` when it is there.

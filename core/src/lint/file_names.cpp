@@ -8,7 +8,7 @@
 namespace tftf {
 namespace {
 
-constexpr std::string_view kWeights = ".safetensors";
+constexpr std::string_view kWeightsEnd = ".safetensors";
 constexpr std::string_view kIndex = ".safetensors.index";
 constexpr std::string_view kJson = ".json";
 constexpr std::string_view kStems[] = {"model", "diffusion_pytorch_model", "adapter_model"};
@@ -40,7 +40,7 @@ std::string family_index_name(std::string_view prefix, std::string_view variant)
 std::string single_file_name(const IndexName& index) {
   std::string name(index.stem);
   if (!index.variant.empty()) name += "." + std::string(index.variant);
-  return name + std::string(kWeights);
+  return name + std::string(kWeightsEnd);
 }
 
 std::optional<std::string_view> weight_variant(std::string_view name, std::string_view extension) {

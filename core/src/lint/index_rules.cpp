@@ -74,9 +74,9 @@ void check_metadata(FindingList& findings, const IndexDocument& index) {
 }  // namespace
 
 void check_index_document(FindingList& findings, const TreeFile& file) {
-  constexpr std::string_view kStems[] = {"model", "diffusion_pytorch_model", "adapter_model"};
+  constexpr std::string_view kKnownStems[] = {"model", "diffusion_pytorch_model", "adapter_model"};
   const std::optional<IndexName> name = parse_index_name(file.name);
-  if (name && std::find(std::begin(kStems), std::end(kStems), name->stem) == std::end(kStems))
+  if (name && std::find(std::begin(kKnownStems), std::end(kKnownStems), name->stem) == std::end(kKnownStems))
     findings.add(Rule::IX027);
 
   const IndexDocument& index = *file.index;

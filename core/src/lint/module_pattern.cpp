@@ -8,7 +8,7 @@
 namespace tftf {
 namespace {
 
-bool is_word(char c) {
+bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
@@ -35,7 +35,7 @@ bool ModulePattern::parse_plain() {
   for (size_t i = 0; i < key.size(); ++i) {
     const bool escaped = key[i] == '\\' && i + 1 < key.size() && key[i + 1] == '.';
     if (escaped) ++i;
-    if (key[i] != '.' && !is_word(key[i])) return false;
+    if (key[i] != '.' && !is_name_character(key[i])) return false;
     characters_ += key[i];
     any_.push_back(key[i] == '.' && !escaped);
   }

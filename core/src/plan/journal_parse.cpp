@@ -148,7 +148,7 @@ bool read_line(Journal& journal, const JsonValue& root) {
   return done != nullptr && read_done(journal, *phase, *done, root.find("values"));
 }
 
-Error refused(const std::string& file, const std::string& why) {
+Error journal_refused(const std::string& file, const std::string& why) {
   return {.code = ErrorCode::kRefusedJournal,
           .message = "Cannot continue from journal " + quote_name(file) + ": " + why +
                      "; --no-resume discards it and starts anew.",
@@ -169,8 +169,8 @@ Result<std::optional<Journal>> parse_journal(std::string_view text, const std::s
     bool good = !document.error && document.root.is_object();
     if (good && number_of_line == 0) {
       const JsonValue* version = document.root.find("tftf_journal");
-      if (version == nullptr) return refused(file, "it is no journal of this program");
-      if (number(version) != 1) return refused(file, "its format is of another version");
+      if (version == nullptr) return journal_refused(file, "it is no journal of this program");
+      if (number(version) != 1) return journal_refused(file, "its format is of another version");
       auto head = read_head(document.root);
       good = head.has_value();
       if (good) journal.head = *std::move(head);

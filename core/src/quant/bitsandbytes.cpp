@@ -9,7 +9,7 @@ namespace {
 
 constexpr QuantFormat kNf4 = {"bnb-nf4", "bitsandbytes NF4"};
 constexpr QuantFormat kFp4 = {"bnb-fp4", "bitsandbytes FP4 (not E2M1)"};
-constexpr QuantFormat kInt8 = {"bnb-int8", "bitsandbytes LLM.int8"};
+constexpr QuantFormat kBitsandbytesInt8 = {"bnb-int8", "bitsandbytes LLM.int8"};
 
 // What the JSON of a quant_state says of the weight.
 struct QuantState {
@@ -102,14 +102,14 @@ void detect_int8(LayoutScan& scan) {
     if (!weight || scan.info(*weight).dtype != DType::I8 || scan.info(absmax).dtype != DType::F32) continue;
     const Shape& shape = scan.info(*weight).shape;
     if (shape.size() != 2 || element_count(scan.info(absmax).shape) != shape[0]) {
-      scan.problem(kInt8.id, scan.info(*weight).name,
+      scan.problem(kBitsandbytesInt8.id, scan.info(*weight).name,
                    "SCB " + shape_text(scan.info(absmax).shape) + " does not give one value per row of " +
                        shape_text(shape),
                    {weight, absmax});
       continue;
     }
     QuantMatch match;
-    match.layout = kInt8.id;
+    match.layout = kBitsandbytesInt8.id;
     match.module = scan.info(*weight).name;
     match.weight = *weight;
     match.role = "weight";
@@ -122,16 +122,16 @@ void detect_int8(LayoutScan& scan) {
   }
 }
 
-void detect(LayoutScan& scan) {
+void detect_bitsandbytes(LayoutScan& scan) {
   detect_4bit(scan, kNf4, ".quant_state.bitsandbytes__nf4");
   detect_4bit(scan, kFp4, ".quant_state.bitsandbytes__fp4");
   detect_int8(scan);
 }
 
-constexpr const QuantFormat* kFormats[] = {&kNf4, &kFp4, &kInt8};
+constexpr const QuantFormat* kBitsandbytesFormats[] = {&kNf4, &kFp4, &kBitsandbytesInt8};
 
 }  // namespace
 
-constexpr QuantFamily kBitsandbytesFamily = {"bitsandbytes", kFormats, detect};
+constexpr QuantFamily kBitsandbytesFamily = {"bitsandbytes", kBitsandbytesFormats, detect_bitsandbytes};
 
 }  // namespace tftf

@@ -9,10 +9,10 @@
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kFp8 = {"comfy-fp8", "ComfyUI FP8 with a weight_scale"};
-constexpr QuantFormat kMxfp8 = {"comfy-mxfp8", "ComfyUI MXFP8, swizzled scales"};
-constexpr QuantFormat kNvfp4 = {"comfy-nvfp4", "ComfyUI NVFP4, high nibble first, swizzled scales"};
-constexpr QuantFormat kInt8 = {"comfy-int8", "ComfyUI INT8, with or without rotation"};
+constexpr QuantFormat kComfyFp8 = {"comfy-fp8", "ComfyUI FP8 with a weight_scale"};
+constexpr QuantFormat kComfyMxfp8 = {"comfy-mxfp8", "ComfyUI MXFP8, swizzled scales"};
+constexpr QuantFormat kComfyNvfp4 = {"comfy-nvfp4", "ComfyUI NVFP4, high nibble first, swizzled scales"};
+constexpr QuantFormat kComfyInt8 = {"comfy-int8", "ComfyUI INT8, with or without rotation"};
 constexpr QuantFormat kConvrot = {"comfy-convrot-w4a4", "ComfyUI INT4 in a rotated basis"};
 constexpr QuantFormat kW4a8 = {"comfy-w4a8", "ComfyUI W4A8 on an int8 grid"};
 constexpr QuantFormat kAwq = {"comfy-awq-w4a16", "ComfyUI AWQ W4A16"};
@@ -34,14 +34,14 @@ struct Layer {
 
 const std::vector<Layer>& layers() {
   static const std::vector<Layer> all = {
-      {"float8_e4m3fn", &kFp8, 8, false, {DType::F8_E4M3}, {{"weight_scale", false}}},
-      {"float8_e5m2", &kFp8, 8, false, {DType::F8_E5M2}, {{"weight_scale", false}}},
-      {"float8_e4m3fn_rowwise", &kFp8, 8, false, {DType::F8_E4M3}, {{"weight_scale", false}}},
-      {"float8_e4m3fn_blockwise", &kFp8, 8, false, {DType::F8_E4M3}, {{"weight_scale", false}}},
-      {"mxfp8", &kMxfp8, 8, false, {DType::F8_E4M3, DType::F8_E5M2}, {{"weight_scale", false}}},
-      {"nvfp4", &kNvfp4, 4, true, {DType::U8}, {{"weight_scale", false}, {"weight_scale_2", false}}},
-      {"int8_tensorwise", &kInt8, 8, false, {DType::I8}, {{"weight_scale", false}}},
-      {"int8_blockwise", &kInt8, 8, false, {DType::I8}, {{"weight_scale", false}}},
+      {"float8_e4m3fn", &kComfyFp8, 8, false, {DType::F8_E4M3}, {{"weight_scale", false}}},
+      {"float8_e5m2", &kComfyFp8, 8, false, {DType::F8_E5M2}, {{"weight_scale", false}}},
+      {"float8_e4m3fn_rowwise", &kComfyFp8, 8, false, {DType::F8_E4M3}, {{"weight_scale", false}}},
+      {"float8_e4m3fn_blockwise", &kComfyFp8, 8, false, {DType::F8_E4M3}, {{"weight_scale", false}}},
+      {"mxfp8", &kComfyMxfp8, 8, false, {DType::F8_E4M3, DType::F8_E5M2}, {{"weight_scale", false}}},
+      {"nvfp4", &kComfyNvfp4, 4, true, {DType::U8}, {{"weight_scale", false}, {"weight_scale_2", false}}},
+      {"int8_tensorwise", &kComfyInt8, 8, false, {DType::I8}, {{"weight_scale", false}}},
+      {"int8_blockwise", &kComfyInt8, 8, false, {DType::I8}, {{"weight_scale", false}}},
       {"convrot_w4a4", &kConvrot, 4, true, {DType::I8}, {{"weight_scale", false}}},
       {"asym_w4a8_int8",
        &kW4a8,
@@ -112,9 +112,9 @@ void detect_layer(LayoutScan& scan, std::string_view module, const JsonValue& js
   const TensorRef* scale = match.find("weight_scale");
   match.logical_dtype = native_dtype(scale ? scan.info(*scale).dtype : DType::BF16);
   if (layer->format == &kW4a8) match.logical_dtype = DType::F32;
-  if (layer->format == &kNvfp4 || layer->format == &kMxfp8) {
+  if (layer->format == &kComfyNvfp4 || layer->format == &kComfyMxfp8) {
     match.logical_dtype = DType::BF16;
-    match.group_size = layer->format == &kNvfp4 ? 16 : 32;
+    match.group_size = layer->format == &kComfyNvfp4 ? 16 : 32;
   }
   if (layer->format != &kSvdquant && !stored.shape.empty()) {
     match.logical_shape = stored.shape;
@@ -130,7 +130,7 @@ std::string stored_module(const LayoutScan& scan, const std::string& module) {
   return module;
 }
 
-void detect(LayoutScan& scan) {
+void detect_comfy(LayoutScan& scan) {
   for (TensorRef description : scan.ending(kDescription)) {
     if (!scan.is_free(description)) continue;
     const std::string module(scan.stem(description, kDescription));
@@ -166,11 +166,11 @@ void detect(LayoutScan& scan) {
     }
 }
 
-constexpr const QuantFormat* kFormats[] = {&kFp8,     &kMxfp8, &kNvfp4, &kInt8,
-                                           &kConvrot, &kW4a8,  &kAwq,   &kSvdquant};
+constexpr const QuantFormat* kComfyFormats[] = {&kComfyFp8, &kComfyMxfp8, &kComfyNvfp4, &kComfyInt8,
+                                                &kConvrot,  &kW4a8,       &kAwq,        &kSvdquant};
 
 }  // namespace
 
-constexpr QuantFamily kComfyFamily = {"ComfyUI", kFormats, detect};
+constexpr QuantFamily kComfyFamily = {"ComfyUI", kComfyFormats, detect_comfy};
 
 }  // namespace tftf

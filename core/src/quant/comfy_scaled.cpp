@@ -6,9 +6,9 @@
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kScaled = {"comfy-scaled-fp8", "ComfyUI scaled FP8 (scale_weight)"};
+constexpr QuantFormat kComfyScaledScaled = {"comfy-scaled-fp8", "ComfyUI scaled FP8 (scale_weight)"};
 constexpr std::string_view kMarker = "scaled_fp8";
-constexpr std::string_view kScale = ".scale_weight";
+constexpr std::string_view kComfyScaledScale = ".scale_weight";
 constexpr std::string_view kInput = ".scale_input";
 
 std::optional<TensorRef> find_marker(const LayoutScan& scan) {
@@ -21,12 +21,12 @@ std::optional<TensorRef> find_marker(const LayoutScan& scan) {
   return std::nullopt;
 }
 
-void detect(LayoutScan& scan) {
+void detect_comfy_scaled(LayoutScan& scan) {
   const std::optional<TensorRef> marker = find_marker(scan);
   bool found = false;
   std::vector<TensorRef> dummies;
-  for (TensorRef scale : scan.ending(kScale)) {
-    const std::string_view module = scan.stem(scale, kScale);
+  for (TensorRef scale : scan.ending(kComfyScaledScale)) {
+    const std::string_view module = scan.stem(scale, kComfyScaledScale);
     const std::optional<TensorRef> weight = scan.sibling(module, ".weight");
     if (!weight || !is_floating(scan.info(scale).dtype)) continue;
     // The weight's dtype decides: layers of high precision can carry a dummy scale.
@@ -38,7 +38,7 @@ void detect(LayoutScan& scan) {
       continue;
     }
     QuantMatch match;
-    match.layout = kScaled.id;
+    match.layout = kComfyScaledScaled.id;
     match.module = scan.info(*weight).name;
     match.weight = *weight;
     match.role = "weight";
@@ -51,14 +51,14 @@ void detect(LayoutScan& scan) {
     found = true;
   }
   if (!marker || !found) return;
-  scan.claim_extra(kScaled.id, *marker);
-  for (TensorRef dummy : dummies) scan.claim_extra(kScaled.id, dummy);
+  scan.claim_extra(kComfyScaledScaled.id, *marker);
+  for (TensorRef dummy : dummies) scan.claim_extra(kComfyScaledScaled.id, dummy);
 }
 
-constexpr const QuantFormat* kFormats[] = {&kScaled};
+constexpr const QuantFormat* kComfyScaledFormats[] = {&kComfyScaledScaled};
 
 }  // namespace
 
-constexpr QuantFamily kComfyScaledFamily = {"ComfyUI scaled FP8", kFormats, detect};
+constexpr QuantFamily kComfyScaledFamily = {"ComfyUI scaled FP8", kComfyScaledFormats, detect_comfy_scaled};
 
 }  // namespace tftf

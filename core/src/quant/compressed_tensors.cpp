@@ -13,9 +13,9 @@ constexpr QuantFormat kPack = {"ct-pack-quantized", "compressed-tensors, integer
 constexpr QuantFormat kInt = {"ct-int-quantized", "compressed-tensors, I8 codes"};
 constexpr QuantFormat kFloat = {"ct-float-quantized", "compressed-tensors, FP8 codes"};
 constexpr QuantFormat kNaive = {"ct-naive-quantized", "compressed-tensors, one code per element"};
-constexpr QuantFormat kNvfp4 = {"ct-nvfp4-pack-quantized", "compressed-tensors NVFP4"};
-constexpr QuantFormat kMxfp4 = {"ct-mxfp4-pack-quantized", "compressed-tensors MXFP4"};
-constexpr QuantFormat kMxfp8 = {"ct-mxfp8-quantized", "compressed-tensors MXFP8"};
+constexpr QuantFormat kCompressedTensorsNvfp4 = {"ct-nvfp4-pack-quantized", "compressed-tensors NVFP4"};
+constexpr QuantFormat kCompressedTensorsMxfp4 = {"ct-mxfp4-pack-quantized", "compressed-tensors MXFP4"};
+constexpr QuantFormat kCompressedTensorsMxfp8 = {"ct-mxfp8-quantized", "compressed-tensors MXFP8"};
 constexpr QuantFormat kMarlin24 = {"ct-marlin-24", "compressed-tensors, Marlin 2:4"};
 constexpr QuantFormat kBitmask = {"ct-sparse-bitmask", "compressed-tensors, sparse by bitmask"};
 constexpr QuantFormat kBitmask24 = {"ct-sparse-24-bitmask", "compressed-tensors, 2:4 sparse by bitmask"};
@@ -114,7 +114,7 @@ void detect_packed(LayoutScan& scan, TensorRef packed) {
     if (!logical.empty()) logical.back() *= 2;
     const bool global = scan.sibling(module, ".weight_global_scale").has_value();
     if (scale_dtype == DType::F8_E4M3 && global) {
-      QuantMatch match = start(scan, kNvfp4, module, packed, "weight_packed");
+      QuantMatch match = start(scan, kCompressedTensorsNvfp4, module, packed, "weight_packed");
       match.companions.push_back({"weight_scale", *scale});
       scan.add_companion(match, "weight_global_scale", module, ".weight_global_scale");
       add_optional(scan, match, module);
@@ -124,7 +124,7 @@ void detect_packed(LayoutScan& scan, TensorRef packed) {
       return scan.claim(std::move(match));
     }
     if (scale_dtype == DType::U8 || scale_dtype == DType::F8_E8M0) {
-      QuantMatch match = start(scan, kMxfp4, module, packed, "weight_packed");
+      QuantMatch match = start(scan, kCompressedTensorsMxfp4, module, packed, "weight_packed");
       match.companions.push_back({"weight_scale", *scale});
       add_optional(scan, match, module);
       match.logical_shape = logical;
@@ -132,7 +132,8 @@ void detect_packed(LayoutScan& scan, TensorRef packed) {
       match.group_size = 32;
       return scan.claim(std::move(match));
     }
-    return broken(kNvfp4.id, global ? "weight_scale is not F8_E4M3" : "weight_global_scale is missing");
+    return broken(kCompressedTensorsNvfp4.id,
+                  global ? "weight_scale is not F8_E4M3" : "weight_global_scale is missing");
   }
   if (info.dtype != DType::I32) return;
   QuantMatch match = start(scan, kPack, module, packed, "weight_packed");
@@ -195,7 +196,7 @@ void detect_plain(LayoutScan& scan, TensorRef scale, bool ours) {
   if (fp8 && bytes && codes.shape.size() >= 2 && scales.shape.size() == codes.shape.size() &&
       scales.shape.back() == ceil_div(codes.shape.back(), 32) &&
       scales.shape[scales.shape.size() - 2] == codes.shape[codes.shape.size() - 2])
-    format = &kMxfp8;
+    format = &kCompressedTensorsMxfp8;
   else if (!ours || bytes)
     return;
   else if (fp8)
@@ -212,11 +213,11 @@ void detect_plain(LayoutScan& scan, TensorRef scale, bool ours) {
   match.logical_dtype = native_dtype(scales.dtype);
   match.logical_shape = codes.shape;
   match.bits = dtype_bits(codes.dtype);
-  if (format == &kMxfp8) match.group_size = 32;
+  if (format == &kCompressedTensorsMxfp8) match.group_size = 32;
   scan.claim(std::move(match));
 }
 
-void detect(LayoutScan& scan) {
+void detect_compressed_tensors(LayoutScan& scan) {
   for (TensorRef compressed : scan.ending(".compressed")) detect_sparse(scan, compressed);
   for (TensorRef packed : scan.ending(".weight_packed")) detect_packed(scan, packed);
   const bool ours = scan.config().method == "compressed-tensors";
@@ -224,11 +225,20 @@ void detect(LayoutScan& scan) {
     if (scan.is_free(scale)) detect_plain(scan, scale, ours);
 }
 
-constexpr const QuantFormat* kFormats[] = {&kPack,  &kInt,   &kFloat,    &kNaive,   &kNvfp4,
-                                           &kMxfp4, &kMxfp8, &kMarlin24, &kBitmask, &kBitmask24};
+constexpr const QuantFormat* kCompressedTensorsFormats[] = {&kPack,
+                                                            &kInt,
+                                                            &kFloat,
+                                                            &kNaive,
+                                                            &kCompressedTensorsNvfp4,
+                                                            &kCompressedTensorsMxfp4,
+                                                            &kCompressedTensorsMxfp8,
+                                                            &kMarlin24,
+                                                            &kBitmask,
+                                                            &kBitmask24};
 
 }  // namespace
 
-constexpr QuantFamily kCompressedTensorsFamily = {"compressed-tensors", kFormats, detect};
+constexpr QuantFamily kCompressedTensorsFamily = {"compressed-tensors", kCompressedTensorsFormats,
+                                                  detect_compressed_tensors};
 
 }  // namespace tftf

@@ -16,7 +16,7 @@ constexpr Foreign kForeign[] = {
     {"VPTQ", ".centroids", ".indices"},
 };
 
-void detect(LayoutScan& scan) {
+void detect_foreign(LayoutScan& scan) {
   for (const Foreign& foreign : kForeign)
     for (TensorRef tensor : scan.ending(foreign.suffix)) {
       const std::string_view module = scan.stem(tensor, foreign.suffix);
@@ -34,6 +34,6 @@ void detect(LayoutScan& scan) {
 
 }  // namespace
 
-constexpr QuantFamily kForeignFamily = {"others", {}, detect};
+constexpr QuantFamily kForeignFamily = {"others", {}, detect_foreign};
 
 }  // namespace tftf

@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "tftf/base/affix.h"
 #include "tftf/base/checked.h"
 
 namespace tftf {
 namespace {
-
-bool ends_with(std::string_view text, std::string_view suffix) {
-  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
-}
 
 // `name` is `word`, or ends in it after a '.': what stands before it, the '.' included.
 std::optional<std::string_view> owner(std::string_view name, std::string_view word) {

@@ -12,7 +12,7 @@ constexpr QuantFormat kBlock = {"fp8-block", "FP8 with block scales (DeepSeek V3
 constexpr QuantFormat kV4Fp8 = {"deepseek-v4-fp8", "DeepSeek V4 FP8, E8M0 block scales"};
 constexpr QuantFormat kV4Fp4 = {"deepseek-v4-fp4", "DeepSeek V4 FP4 experts"};
 constexpr std::string_view kScaleInv = "_scale_inv";
-constexpr std::string_view kScale = ".scale";
+constexpr std::string_view kFp8BlockScale = ".scale";
 
 bool is_block_scale(DType dtype) {
   return is_scale_float(dtype) || dtype == DType::F64 || dtype == DType::F8_E8M0;
@@ -68,7 +68,7 @@ void detect_block(LayoutScan& scan, TensorRef scale) {
 }
 
 void detect_v4(LayoutScan& scan, TensorRef scale) {
-  const std::string_view module = scan.stem(scale, kScale);
+  const std::string_view module = scan.stem(scale, kFp8BlockScale);
   const std::optional<TensorRef> weight = scan.sibling(module, ".weight");
   if (!weight || scan.info(scale).dtype != DType::F8_E8M0) return;
   const TensorInfo& codes = scan.info(*weight);
@@ -98,15 +98,15 @@ void detect_v4(LayoutScan& scan, TensorRef scale) {
   scan.claim(std::move(match));
 }
 
-void detect(LayoutScan& scan) {
+void detect_fp8_block(LayoutScan& scan) {
   for (TensorRef scale : scan.ending(kScaleInv)) detect_block(scan, scale);
-  for (TensorRef scale : scan.ending(kScale)) detect_v4(scan, scale);
+  for (TensorRef scale : scan.ending(kFp8BlockScale)) detect_v4(scan, scale);
 }
 
-constexpr const QuantFormat* kFormats[] = {&kBlock, &kV4Fp8, &kV4Fp4};
+constexpr const QuantFormat* kFp8BlockFormats[] = {&kBlock, &kV4Fp8, &kV4Fp4};
 
 }  // namespace
 
-constexpr QuantFamily kFp8BlockFamily = {"FP8 block", kFormats, detect};
+constexpr QuantFamily kFp8BlockFamily = {"FP8 block", kFp8BlockFormats, detect_fp8_block};
 
 }  // namespace tftf

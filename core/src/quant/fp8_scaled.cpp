@@ -9,7 +9,7 @@
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kScaled = {"fp8-scaled", "FP8 with a weight_scale, producer not named"};
+constexpr QuantFormat kFp8ScaledScaled = {"fp8-scaled", "FP8 with a weight_scale, producer not named"};
 constexpr QuantFormat kUnscaled = {"fp8-unscaled", "FP8 without scales (a plain cast)"};
 
 void detect_scaled(LayoutScan& scan, std::string_view suffix, std::string_view role) {
@@ -23,7 +23,7 @@ void detect_scaled(LayoutScan& scan, std::string_view suffix, std::string_view r
                 " are of no named producer and are left as they are");
     if (!is_fp8(codes.dtype)) continue;
     QuantMatch match;
-    match.layout = kScaled.id;
+    match.layout = kFp8ScaledScaled.id;
     match.module = codes.name;
     match.weight = *weight;
     match.role = "weight";
@@ -37,7 +37,7 @@ void detect_scaled(LayoutScan& scan, std::string_view suffix, std::string_view r
     if (scale_shape(codes.shape, shape) == ScaleShape::kOther) {
       const std::optional<BlockSize> block = block_of(codes.shape, shape, declared_blocks(scan.config()));
       if (!block) {
-        scan.problem(kScaled.id, codes.name,
+        scan.problem(kFp8ScaledScaled.id, codes.name,
                      std::string(role) + " " + shape_text(shape) + " does not fit the weight " +
                          shape_text(codes.shape),
                      {weight, scale});
@@ -65,12 +65,13 @@ bool has_scale_beside(const LayoutScan& scan, std::string_view name) {
 
 // Prefixes below which ComfyUI's marker `scaled_fp8` promises a scale for every F8 weight.
 std::vector<std::string_view> marked_prefixes(const LayoutScan& scan) {
-  constexpr std::string_view kMarker = "scaled_fp8";
+  constexpr std::string_view kScaledMarker = "scaled_fp8";
   std::vector<std::string_view> out;
   for (TensorRef tensor : scan.checkpoint().order) {
     const std::string_view name = scan.info(tensor).name;
-    if (name.size() >= kMarker.size() && name.substr(name.size() - kMarker.size()) == kMarker)
-      out.push_back(name.substr(0, name.size() - kMarker.size()));
+    if (name.size() >= kScaledMarker.size() &&
+        name.substr(name.size() - kScaledMarker.size()) == kScaledMarker)
+      out.push_back(name.substr(0, name.size() - kScaledMarker.size()));
   }
   return out;
 }
@@ -107,16 +108,16 @@ void detect_unscaled(LayoutScan& scan) {
   }
 }
 
-void detect(LayoutScan& scan) {
+void detect_fp8_scaled(LayoutScan& scan) {
   detect_scaled(scan, ".weight_scale", "weight_scale");
   detect_scaled(scan, ".weight_scale_inv", "weight_scale_inv");
   detect_unscaled(scan);
 }
 
-constexpr const QuantFormat* kFormats[] = {&kScaled, &kUnscaled};
+constexpr const QuantFormat* kFp8ScaledFormats[] = {&kFp8ScaledScaled, &kUnscaled};
 
 }  // namespace
 
-constexpr QuantFamily kFp8ScaledFamily = {"FP8", kFormats, detect};
+constexpr QuantFamily kFp8ScaledFamily = {"FP8", kFp8ScaledFormats, detect_fp8_scaled};
 
 }  // namespace tftf

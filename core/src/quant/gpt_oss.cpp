@@ -5,7 +5,7 @@
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kMxfp4 = {"gpt-oss-mxfp4", "gpt-oss MXFP4 experts"};
+constexpr QuantFormat kGptOssMxfp4 = {"gpt-oss-mxfp4", "gpt-oss MXFP4 experts"};
 
 void detect_names(LayoutScan& scan, std::string_view blocks_suffix, std::string_view scales_suffix,
                   bool transposed) {
@@ -17,20 +17,20 @@ void detect_names(LayoutScan& scan, std::string_view blocks_suffix, std::string_
     if (!scales) {
       // Without the rest of a gpt-oss checkpoint such a name proves nothing.
       if (scan.config().method == "mxfp4")
-        scan.problem(kMxfp4.id, module, "its scales are missing", {blocks});
+        scan.problem(kGptOssMxfp4.id, module, "its scales are missing", {blocks});
       continue;
     }
     if (scan.info(*scales).dtype != DType::U8 && scan.info(*scales).dtype != DType::F8_E8M0) continue;
     const Shape grid(stored.shape.begin(), stored.shape.end() - 1);
     if (scan.info(*scales).shape != grid) {
-      scan.problem(kMxfp4.id, module,
+      scan.problem(kGptOssMxfp4.id, module,
                    "scales " + shape_text(scan.info(*scales).shape) + " do not give one byte per block of " +
                        shape_text(stored.shape),
                    {blocks, scales});
       continue;
     }
     QuantMatch match;
-    match.layout = kMxfp4.id;
+    match.layout = kGptOssMxfp4.id;
     match.module = std::string(module);
     match.weight = blocks;
     match.role = "blocks";
@@ -44,15 +44,15 @@ void detect_names(LayoutScan& scan, std::string_view blocks_suffix, std::string_
   }
 }
 
-void detect(LayoutScan& scan) {
+void detect_gpt_oss(LayoutScan& scan) {
   detect_names(scan, "_blocks", "_scales", true);
   detect_names(scan, ".blocks", ".scales", false);
 }
 
-constexpr const QuantFormat* kFormats[] = {&kMxfp4};
+constexpr const QuantFormat* kGptOssFormats[] = {&kGptOssMxfp4};
 
 }  // namespace
 
-constexpr QuantFamily kGptOssFamily = {"gpt-oss", kFormats, detect};
+constexpr QuantFamily kGptOssFamily = {"gpt-oss", kGptOssFormats, detect_gpt_oss};
 
 }  // namespace tftf

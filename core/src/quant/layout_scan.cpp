@@ -9,7 +9,7 @@
 namespace tftf {
 namespace {
 
-bool ends_with(std::string_view text, std::string_view end) {
+bool ends_within(std::string_view text, std::string_view end) {
   return text.size() > end.size() && text.substr(text.size() - end.size()) == end;
 }
 
@@ -33,7 +33,7 @@ std::optional<TensorRef> LayoutScan::sibling(std::string_view module, std::strin
 std::vector<TensorRef> LayoutScan::ending(std::string_view suffix) const {
   std::vector<TensorRef> out;
   for (TensorRef tensor : checkpoint_.order)
-    if (is_free(tensor) && ends_with(info(tensor).name, suffix)) out.push_back(tensor);
+    if (is_free(tensor) && ends_within(info(tensor).name, suffix)) out.push_back(tensor);
   return out;
 }
 

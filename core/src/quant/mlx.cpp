@@ -9,9 +9,9 @@ namespace tftf {
 namespace {
 
 constexpr QuantFormat kAffine = {"mlx-affine", "MLX affine (scales and biases)"};
-constexpr QuantFormat kMxfp4 = {"mlx-mxfp4", "MLX MXFP4"};
-constexpr QuantFormat kMxfp8 = {"mlx-mxfp8", "MLX MXFP8"};
-constexpr QuantFormat kNvfp4 = {"mlx-nvfp4", "MLX NVFP4"};
+constexpr QuantFormat kMlxMxfp4 = {"mlx-mxfp4", "MLX MXFP4"};
+constexpr QuantFormat kMlxMxfp8 = {"mlx-mxfp8", "MLX MXFP8"};
+constexpr QuantFormat kMlxNvfp4 = {"mlx-nvfp4", "MLX NVFP4"};
 
 struct Numbers {
   uint64_t bits = 0;
@@ -89,11 +89,11 @@ void detect_module(LayoutScan& scan, TensorRef scales) {
     // Each of these modes has its own product of group and bits.
     const uint64_t product = *row_bits % grid.back() == 0 ? *row_bits / grid.back() : 0;
     if (product == 32 * 4)
-      match.layout = kMxfp4.id, numbers = {4, 32, {}};
+      match.layout = kMlxMxfp4.id, numbers = {4, 32, {}};
     else if (product == 32 * 8)
-      match.layout = kMxfp8.id, numbers = {8, 32, {}};
+      match.layout = kMlxMxfp8.id, numbers = {8, 32, {}};
     else if (product == 16 * 4)
-      match.layout = kNvfp4.id, numbers = {4, 16, {}};
+      match.layout = kMlxNvfp4.id, numbers = {4, 16, {}};
     else
       return broken("scales " + shape_text(grid) + " fit no mode without biases");
   } else {
@@ -108,15 +108,15 @@ void detect_module(LayoutScan& scan, TensorRef scales) {
   scan.claim(std::move(match));
 }
 
-void detect(LayoutScan& scan) {
+void detect_mlx(LayoutScan& scan) {
   for (TensorRef scales : scan.ending(".scales"))
     if (scan.is_free(scales)) detect_module(scan, scales);
 }
 
-constexpr const QuantFormat* kFormats[] = {&kAffine, &kMxfp4, &kMxfp8, &kNvfp4};
+constexpr const QuantFormat* kMlxFormats[] = {&kAffine, &kMlxMxfp4, &kMlxMxfp8, &kMlxNvfp4};
 
 }  // namespace
 
-constexpr QuantFamily kMlxFamily = {"MLX", kFormats, detect};
+constexpr QuantFamily kMlxFamily = {"MLX", kMlxFormats, detect_mlx};
 
 }  // namespace tftf

@@ -9,16 +9,16 @@
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kNvfp4 = {"modelopt-nvfp4", "ModelOpt NVFP4"};
+constexpr QuantFormat kModeloptNvfp4 = {"modelopt-nvfp4", "ModelOpt NVFP4"};
 constexpr QuantFormat kAmbiguous = {
     "nvfp4-ambiguous", "NVFP4 of ModelOpt or ComfyUI: --layout modelopt-nvfp4 or comfy-nvfp4 decides"};
 constexpr QuantFormat kInt4Awq = {"modelopt-int4-awq", "ModelOpt INT4 AWQ, packed along the rows"};
-constexpr QuantFormat kMxfp4 = {"modelopt-mxfp4", "ModelOpt MXFP4"};
-constexpr QuantFormat kFp8 = {"modelopt-fp8", "ModelOpt FP8, one scale per tensor"};
+constexpr QuantFormat kModeloptMxfp4 = {"modelopt-mxfp4", "ModelOpt MXFP4"};
+constexpr QuantFormat kModeloptFp8 = {"modelopt-fp8", "ModelOpt FP8, one scale per tensor"};
 constexpr QuantFormat kFp8Channel = {"modelopt-fp8-channel", "ModelOpt FP8, one scale per row"};
 constexpr QuantFormat kFp8Block = {"modelopt-fp8-block", "ModelOpt FP8, block scales"};
-constexpr QuantFormat kInt8 = {"modelopt-int8", "ModelOpt INT8"};
-constexpr std::string_view kScale = ".weight_scale";
+constexpr QuantFormat kModeloptInt8 = {"modelopt-int8", "ModelOpt INT8"};
+constexpr std::string_view kModeloptScale = ".weight_scale";
 
 QuantMatch start(const LayoutScan& scan, const QuantFormat& format, std::string_view module, TensorRef weight,
                  TensorRef scale) {
@@ -42,7 +42,7 @@ void detect_nvfp4(LayoutScan& scan, std::string_view module, TensorRef weight, T
   const Shape& grid = scan.info(scale).shape;
   const bool modelopt = scan.config().method == "modelopt";
   auto broken = [&](std::string what) {
-    scan.problem(kNvfp4.id, scan.info(weight).name, std::move(what), {weight, scale});
+    scan.problem(kModeloptNvfp4.id, scan.info(weight).name, std::move(what), {weight, scale});
   };
   if (!scan.sibling(module, ".weight_scale_2")) {
     if (modelopt) broken("weight_scale_2 is missing");
@@ -60,7 +60,7 @@ void detect_nvfp4(LayoutScan& scan, std::string_view module, TensorRef weight, T
   if (modelopt && grid != linear)
     return broken("weight_scale " + shape_text(grid) + " is swizzled; ModelOpt's is " + shape_text(linear));
   const bool proven = grid == linear && linear != swizzled;
-  QuantMatch match = start(scan, modelopt || proven ? kNvfp4 : kAmbiguous, module, weight, scale);
+  QuantMatch match = start(scan, modelopt || proven ? kModeloptNvfp4 : kAmbiguous, module, weight, scale);
   match.logical_shape->back() = columns;
   match.bits = 4;
   match.group_size = 16;
@@ -77,7 +77,7 @@ void detect_bytes(LayoutScan& scan, std::string_view module, TensorRef weight, T
     Shape wanted = codes;
     wanted.back() = ceil_div(codes.back() * 2, 32);
     if (grid != wanted) return;
-    QuantMatch match = start(scan, kMxfp4, module, weight, scale);
+    QuantMatch match = start(scan, kModeloptMxfp4, module, weight, scale);
     match.logical_shape->back() *= 2;
     match.bits = 4;
     match.group_size = 32;
@@ -102,8 +102,8 @@ void detect_eight_bits(LayoutScan& scan, std::string_view module, TensorRef weig
   const Shape& grid = scan.info(scale).shape;
   const bool int8 = scan.info(weight).dtype == DType::I8;
   const ScaleShape kind = scale_shape(codes, grid);
-  const QuantFormat* format = int8                           ? &kInt8
-                              : kind == ScaleShape::kTensor  ? &kFp8
+  const QuantFormat* format = int8                           ? &kModeloptInt8
+                              : kind == ScaleShape::kTensor  ? &kModeloptFp8
                               : kind == ScaleShape::kChannel ? &kFp8Channel
                                                              : &kFp8Block;
   QuantMatch match = start(scan, *format, module, weight, scale);
@@ -121,10 +121,10 @@ void detect_eight_bits(LayoutScan& scan, std::string_view module, TensorRef weig
   scan.claim(std::move(match));
 }
 
-void detect(LayoutScan& scan) {
+void detect_modelopt(LayoutScan& scan) {
   const bool modelopt = scan.config().method == "modelopt";
-  for (TensorRef scale : scan.ending(kScale)) {
-    const std::string_view module = scan.stem(scale, kScale);
+  for (TensorRef scale : scan.ending(kModeloptScale)) {
+    const std::string_view module = scan.stem(scale, kModeloptScale);
     const std::optional<TensorRef> weight = scan.sibling(module, ".weight");
     if (!weight) continue;
     const DType codes = scan.info(*weight).dtype;
@@ -135,11 +135,12 @@ void detect(LayoutScan& scan) {
   }
 }
 
-constexpr const QuantFormat* kFormats[] = {&kFp8,     &kFp8Channel, &kFp8Block, &kInt8,
-                                           &kInt4Awq, &kNvfp4,      &kMxfp4,    &kAmbiguous};
+constexpr const QuantFormat* kModeloptFormats[] = {&kModeloptFp8,   &kFp8Channel, &kFp8Block,
+                                                   &kModeloptInt8,  &kInt4Awq,    &kModeloptNvfp4,
+                                                   &kModeloptMxfp4, &kAmbiguous};
 
 }  // namespace
 
-constexpr QuantFamily kModeloptFamily = {"ModelOpt", kFormats, detect};
+constexpr QuantFamily kModeloptFamily = {"ModelOpt", kModeloptFormats, detect_modelopt};
 
 }  // namespace tftf

@@ -208,17 +208,17 @@ void detect_module(LayoutScan& scan, TensorRef qweight, GptqZeros& zeros) {
   scan.claim(std::move(*match));
 }
 
-void detect(LayoutScan& scan) {
+void detect_qweight(LayoutScan& scan) {
   GptqZeros zeros(scan);
   for (TensorRef qweight : scan.ending(kSuffix)) detect_module(scan, qweight, zeros);
   zeros.claim_all(kGptqV1, kGptqV2);
 }
 
-constexpr const QuantFormat* kFormats[] = {&kGptqV1, &kGptqV2, &kMarlin,  &kPlanar,
-                                           &kGemm,   &kGemv,   &kGemvFast};
+constexpr const QuantFormat* kQweightFormats[] = {&kGptqV1, &kGptqV2, &kMarlin,  &kPlanar,
+                                                  &kGemm,   &kGemv,   &kGemvFast};
 
 }  // namespace
 
-constexpr QuantFamily kQweightFamily = {"GPTQ and AWQ", kFormats, detect};
+constexpr QuantFamily kQweightFamily = {"GPTQ and AWQ", kQweightFormats, detect_qweight};
 
 }  // namespace tftf

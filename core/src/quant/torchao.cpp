@@ -10,13 +10,13 @@ namespace tftf {
 namespace {
 
 constexpr QuantFormat kFloat8 = {"torchao-float8", "torchao Float8Tensor"};
-constexpr QuantFormat kInt8 = {"torchao-int8", "torchao Int8Tensor"};
+constexpr QuantFormat kTorchaoInt8 = {"torchao-int8", "torchao Int8Tensor"};
 constexpr QuantFormat kIntx = {"torchao-intx", "torchao IntxUnpackedToInt8Tensor"};
 constexpr QuantFormat kInt4 = {"torchao-int4", "torchao Int4Tensor"};
 constexpr QuantFormat kInt4Plain = {"torchao-int4-plain", "torchao Int4PlainInt32Tensor", true};
 constexpr QuantFormat kInt4Tiled = {"torchao-int4-tiled", "torchao Int4TilePackedTo4dTensor", true};
 constexpr QuantFormat kMx = {"torchao-mx", "torchao MXTensor"};
-constexpr QuantFormat kNvfp4 = {"torchao-nvfp4", "torchao NVFP4Tensor"};
+constexpr QuantFormat kTorchaoNvfp4 = {"torchao-nvfp4", "torchao NVFP4Tensor"};
 
 struct Subclass {
   std::string_view type;
@@ -25,13 +25,13 @@ struct Subclass {
 };
 constexpr Subclass kSubclasses[] = {
     {"Float8Tensor", &kFloat8, 8},
-    {"Int8Tensor", &kInt8, 8},
+    {"Int8Tensor", &kTorchaoInt8, 8},
     {"IntxUnpackedToInt8Tensor", &kIntx, 8},
     {"Int4Tensor", &kInt4, 4},
     {"Int4PlainInt32Tensor", &kInt4Plain, 4},
     {"Int4TilePackedTo4dTensor", &kInt4Tiled, 4},
     {"MXTensor", &kMx, 0},
-    {"NVFP4Tensor", &kNvfp4, 4},
+    {"NVFP4Tensor", &kTorchaoNvfp4, 4},
 };
 constexpr std::string_view kPartRoles[] = {"qdata",          "scale",        "zero_point", "per_tensor_scale",
                                            "scale_and_zero", "act_pre_scale"};
@@ -45,10 +45,10 @@ std::optional<DType> attribute_dtype(const JsonValue& data, std::string_view key
 
 bool qdata_fits(const Subclass& subclass, const TensorInfo& qdata) {
   if (subclass.format == &kFloat8) return is_fp8(qdata.dtype);
-  if (subclass.format == &kInt8 || subclass.format == &kIntx) return qdata.dtype == DType::I8;
+  if (subclass.format == &kTorchaoInt8 || subclass.format == &kIntx) return qdata.dtype == DType::I8;
   if (subclass.format == &kMx)
     return is_fp8(qdata.dtype) || qdata.dtype == DType::U8 || qdata.dtype == DType::F4;
-  if (subclass.format == &kNvfp4) return qdata.dtype == DType::U8 || qdata.dtype == DType::F4;
+  if (subclass.format == &kTorchaoNvfp4) return qdata.dtype == DType::U8 || qdata.dtype == DType::F4;
   if (subclass.format == &kInt4) return qdata.dtype == DType::I8 || qdata.dtype == DType::U8;
   return qdata.dtype == DType::I32;
 }
@@ -127,7 +127,7 @@ void detect_entry(LayoutScan& scan, const std::string& key, const JsonValue& ent
   scan.claim(std::move(match));
 }
 
-void detect(LayoutScan& scan) {
+void detect_torchao(LayoutScan& scan) {
   for (const Shard& shard : scan.checkpoint().shards) {
     bool names_tensors = false, early = false;
     for (const auto& [key, value] : shard.header.metadata) {
@@ -146,11 +146,11 @@ void detect(LayoutScan& scan) {
   }
 }
 
-constexpr const QuantFormat* kFormats[] = {&kFloat8,    &kInt8,      &kIntx, &kInt4,
-                                           &kInt4Plain, &kInt4Tiled, &kMx,   &kNvfp4};
+constexpr const QuantFormat* kTorchaoFormats[] = {&kFloat8,    &kTorchaoInt8, &kIntx, &kInt4,
+                                                  &kInt4Plain, &kInt4Tiled,   &kMx,   &kTorchaoNvfp4};
 
 }  // namespace
 
-constexpr QuantFamily kTorchaoFamily = {"torchao", kFormats, detect};
+constexpr QuantFamily kTorchaoFamily = {"torchao", kTorchaoFormats, detect_torchao};
 
 }  // namespace tftf

@@ -9,7 +9,7 @@ namespace tftf {
 namespace {
 
 // Elements converted at a time through a buffer: whole bytes also for sub-byte elements.
-constexpr uint64_t kChunk = 512;
+constexpr uint64_t kCastChunk = 512;
 
 bool is_small_float(DType dtype) {
   return dtype == DType::F4 || dtype == DType::F6_E2M3 || dtype == DType::F6_E3M2 || dtype == DType::F8_E8M0;
@@ -50,10 +50,10 @@ void from_integers(DType from, const std::byte* in, std::byte* out, uint64_t cou
 // since only its bits need care.
 uint64_t f64_to_f32(const std::byte* in, std::byte* out, uint64_t count) {
   uint64_t overflowed = 0;
-  for (uint64_t done = 0; done < count; done += kChunk) {
+  for (uint64_t done = 0; done < count; done += kCastChunk) {
     const std::byte* from = in + 8 * done;
     std::byte* to = out + 4 * done;
-    const size_t length = static_cast<size_t>(count - done < kChunk ? count - done : kChunk);
+    const size_t length = static_cast<size_t>(count - done < kCastChunk ? count - done : kCastChunk);
     uint64_t peak = 0;
     for (size_t i = 0; i < length; ++i) {
       const uint64_t magnitude = load_le<uint64_t>(from + 8 * i) & simd::kF64Magnitude;
@@ -72,10 +72,10 @@ uint64_t f64_to_f32(const std::byte* in, std::byte* out, uint64_t count) {
 }
 
 void f32_to_f64(const std::byte* in, std::byte* out, uint64_t count) {
-  for (uint64_t done = 0; done < count; done += kChunk) {
+  for (uint64_t done = 0; done < count; done += kCastChunk) {
     const std::byte* from = in + 4 * done;
     std::byte* to = out + 8 * done;
-    const size_t length = static_cast<size_t>(count - done < kChunk ? count - done : kChunk);
+    const size_t length = static_cast<size_t>(count - done < kCastChunk ? count - done : kCastChunk);
     uint32_t peak = 0;
     for (size_t i = 0; i < length; ++i) {
       const uint32_t magnitude = load_le<uint32_t>(from + 4 * i) & simd::kF32Magnitude;
@@ -161,9 +161,9 @@ uint64_t cast(const KernelTable& kernels, DType from, DType to, const std::byte*
   // Everything else passes through F32, where an overflow of the first step is no longer finite in the
   // second.
   uint64_t overflowed = 0;
-  std::byte buffer[4 * kChunk];
-  for (uint64_t done = 0; done < count; done += kChunk) {
-    const uint64_t length = count - done < kChunk ? count - done : kChunk;
+  std::byte buffer[4 * kCastChunk];
+  for (uint64_t done = 0; done < count; done += kCastChunk) {
+    const uint64_t length = count - done < kCastChunk ? count - done : kCastChunk;
     overflowed += to_f32(kernels, from, in + done * dtype_bits(from) / 8, buffer, length);
     std::byte* target = out + done * (dtype_bits(to) / 8);
     if (narrow) {

@@ -5,7 +5,7 @@
 namespace tftf {
 namespace {
 
-constexpr uint64_t kChunk = 256;     // elements widened at a time while packing
+constexpr uint64_t kProductChunk = 256;  // elements widened at a time while packing
 constexpr uint64_t kStripRows = 12;  // strips of the merge: rows (a multiple of the kernels' row blocks) …
 constexpr uint64_t kStripColumns = 64;  // … by columns, 3 KiB of f32
 static_assert(kStripColumns % kPanelColumns == 0);
@@ -16,10 +16,10 @@ void pack(const KernelTable& kernels, DType dtype, const std::byte* a, bool tran
   constexpr DType kTarget = sizeof(T) == 4 ? DType::F32 : DType::F64;
   const uint64_t lines = transposed ? cols : rank;
   const uint64_t line_length = transposed ? rank : cols;
-  T values[kChunk];
+  T values[kProductChunk];
   for (uint64_t line = 0; line < lines; ++line) {
-    for (uint64_t done = 0; done < line_length; done += kChunk) {
-      const uint64_t length = line_length - done < kChunk ? line_length - done : kChunk;
+    for (uint64_t done = 0; done < line_length; done += kProductChunk) {
+      const uint64_t length = line_length - done < kProductChunk ? line_length - done : kProductChunk;
       const std::byte* from = a + (line * line_length + done) * (dtype_bits(dtype) / 8);
       cast(kernels, dtype, kTarget, from, reinterpret_cast<std::byte*>(values), length);
       for (uint64_t i = 0; i < length; ++i) {

@@ -15,14 +15,14 @@ constexpr PickleGlobal kAllowed[] = {{"torch", "Size", PickleCall::kFirstArgumen
                                      {"copyreg", "_reconstructor", PickleCall::kReconstruct}};
 
 // A pickle's views point into its bytes, so the bytes are kept.
-Result<Pickle> read(const std::string& text) {
+Result<Pickle> unpickled(const std::string& text) {
   static std::deque<std::string> kept;
   kept.push_back(text);
   return read_pickle(as_bytes(kept.back()), kAllowed);
 }
 
 std::string problem(const std::string& text) {
-  auto pickle = read(text);
+  auto pickle = unpickled(text);
   return pickle ? "" : pickle.error().message;
 }
 
@@ -30,7 +30,7 @@ std::string problem(const std::string& text) {
 
 TEST_CASE("plain values of every spelling") {
   auto number = [](const std::string& text) {
-    auto pickle = read(text);
+    auto pickle = unpickled(text);
     REQUIRE(pickle.ok());
     return (*pickle)[pickle->root()].integer;
   };
@@ -42,24 +42,24 @@ TEST_CASE("plain values of every spelling") {
   CHECK(number("I42\n.") == 42);
   CHECK(number("L-5L\n.") == -5);
   CHECK(number("I01\n.") == 1);
-  auto real = read("G\x3f\xf8\x00\x00\x00\x00\x00\x00."s);
+  auto real = unpickled("G\x3f\xf8\x00\x00\x00\x00\x00\x00."s);
   CHECK((*real)[real->root()].real == 1.5);
-  auto text = read("Va\\u00e9\n.");
+  auto text = unpickled("Va\\u00e9\n.");
   CHECK(text->text(text->root()) == "a\xC3\xA9");
 }
 
 TEST_CASE("containers, memo and objects") {
   const std::string pickled = "\x80\x02}q\x00(X\x01\x00\x00\x00"s + "aK\x01X\x01\x00\x00\x00"s + "ah\x00u."s;
-  auto dict = read(pickled);
+  auto dict = unpickled(pickled);
   REQUIRE(dict.ok());
   CHECK(dict->find(dict->root(), "a") == dict->root());  // the last of equal keys, here the dict itself
-  auto object = read("cm\nC\n)\x81}X\x01\x00\x00\x00"s + "xK\x05sb."s);
+  auto object = unpickled("cm\nC\n)\x81}X\x01\x00\x00\x00"s + "xK\x05sb."s);
   REQUIRE(object.ok());
   CHECK(object->size(*object->attribute(object->root(), "x")) == 5);
-  auto size = read("ctorch\nSize\nK\x02K\x03\x86\x85R."s);
+  auto size = unpickled("ctorch\nSize\nK\x02K\x03\x86\x85R."s);
   REQUIRE(size.ok());
   CHECK(size->sizes(size->root()) == std::vector<uint64_t>{2, 3});
-  auto ordered = read("ccollections\nOrderedDict\n)RX\x01\x00\x00\x00"s + "kK\x09s."s);
+  auto ordered = unpickled("ccollections\nOrderedDict\n)RX\x01\x00\x00\x00"s + "kK\x09s."s);
   REQUIRE(ordered.ok());
   CHECK(ordered->size(*ordered->find(ordered->root(), "k")) == 9);
 }
@@ -77,17 +77,17 @@ TEST_CASE("nothing outside the list is touched") {
 TEST_CASE("damaged streams end in an error, not in a crash") {
   const std::string good = "\x80\x02}q\x00(X\x01\x00\x00\x00"s + "aK\x01X\x01\x00\x00\x00"s +
                            "b]q\x01(K\x01K\x02"s + "e(K\x03tu."s;
-  for (size_t cut = 0; cut < good.size(); ++cut) CHECK_FALSE(read(good.substr(0, cut)).ok());
+  for (size_t cut = 0; cut < good.size(); ++cut) CHECK_FALSE(unpickled(good.substr(0, cut)).ok());
   for (size_t at = 0; at < good.size(); ++at)
     for (int byte = 0; byte < 256; ++byte) {
       std::string bad = good;
       bad[at] = static_cast<char>(byte);
-      (void)read(bad);
+      (void)unpickled(bad);
     }
-  CHECK_FALSE(read("X\xff\xff\xff\xff.").ok());
-  CHECK_FALSE(read("\x8d\xff\xff\xff\xff\xff\xff\xff\xff.").ok());
-  CHECK_FALSE(read("j\xff\xff\xff\xff.").ok());
-  CHECK_FALSE(read("Nr\xff\xff\xff\xff.").ok());
+  CHECK_FALSE(unpickled("X\xff\xff\xff\xff.").ok());
+  CHECK_FALSE(unpickled("\x8d\xff\xff\xff\xff\xff\xff\xff\xff.").ok());
+  CHECK_FALSE(unpickled("j\xff\xff\xff\xff.").ok());
+  CHECK_FALSE(unpickled("Nr\xff\xff\xff\xff.").ok());
 }
 
 TEST_CASE("nesting and size are bounded") {

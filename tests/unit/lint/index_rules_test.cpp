@@ -32,7 +32,7 @@ const std::map<std::string, std::string> kMap = {
     {"a", kFirst}, {"b", kFirst}, {"c", kSecond}, {"d", kSecond}};
 const std::string kTotal = R"({"total_size":64})";
 
-Lines ix(const MemoryFiles& files, std::string main = {}) {
+Lines index_findings(const MemoryFiles& files, std::string main = {}) {
   return finding_lines(run_lint(files, std::move(main)).findings, {"IX"});
 }
 
@@ -45,7 +45,7 @@ Lines mapped(std::map<std::string, std::string> changes, const std::string& meta
     else
       map[key] = shard;
   }
-  return ix(two_shards(index_of(metadata, map)));
+  return index_findings(two_shards(index_of(metadata, map)));
 }
 
 const Diagnostic& only(const LintResult& result, Rule rule) {
@@ -83,27 +83,27 @@ TEST_CASE("IX001: an index that is no JSON object says what it is instead") {
     CHECK_THAT(message(only(result, Rule::IX001)), Catch::Contains(words));
   }
   // What Python's json takes is taken.
-  CHECK(ix(two_shards(
+  CHECK(index_findings(two_shards(
             R"({"metadata":{"total_size":64,"x":NaN,"y":[Infinity,-Infinity],"z":"\ud800"},"weight_map":)" +
             nlohmann::json(kMap).dump() + "}")) == Lines{});
 }
 
 TEST_CASE("IX002, IX003, IX004: weight_map is there and maps names to strings") {
-  CHECK(ix(two_shards(R"({"metadata":{"total_size":64}})")) == Lines{"IX002 " + kIndex + " -"});
-  CHECK(ix(two_shards(R"({"metadata":{"total_size":64},"weight_map":[]})")) ==
+  CHECK(index_findings(two_shards(R"({"metadata":{"total_size":64}})")) == Lines{"IX002 " + kIndex + " -"});
+  CHECK(index_findings(two_shards(R"({"metadata":{"total_size":64},"weight_map":[]})")) ==
         Lines{"IX003 " + kIndex + " -"});
-  CHECK(ix(two_shards(R"({"metadata":{"total_size":64},"weight_map":null})")) ==
+  CHECK(index_findings(two_shards(R"({"metadata":{"total_size":64},"weight_map":null})")) ==
         Lines{"IX003 " + kIndex + " -"});
   for (const char* value : {"[\"x\"]", "{\"x\":{\"y\":1}}", "1", "null", "true"}) {
     INFO(value);
     // The key counts as listed, so d is not IX016; its size cannot be added, so there is no IX008.
-    const Lines found =
-        ix(two_shards(R"({"metadata":{"total_size":1},"weight_map":{"a":")" + kFirst + R"(","b":")" + kFirst +
-                      R"(","c":")" + kSecond + R"(","d":)" + value + "}}"));
+    const Lines found = index_findings(two_shards(R"({"metadata":{"total_size":1},"weight_map":{"a":")" +
+                                                  kFirst + R"(","b":")" + kFirst + R"(","c":")" + kSecond +
+                                                  R"(","d":)" + value + "}}"));
     CHECK(found == Lines{"IX003 " + kIndex + " d"});
   }
   // An empty map: the shards are there, and nothing refers to them.
-  const Lines empty = ix(two_shards(R"({"metadata":{"total_size":0},"weight_map":{}})"));
+  const Lines empty = index_findings(two_shards(R"({"metadata":{"total_size":0},"weight_map":{}})"));
   CHECK(empty == Lines{"IX020 " + kFirst + " -", "IX020 " + kSecond + " -", "IX004 " + kIndex + " -"});
 }
 
@@ -124,21 +124,22 @@ TEST_CASE("IX005: keys that occur twice, in weight_map and at the top level") {
   CHECK(finding_lines(top.findings, {"IX"}) ==
         Lines{"IX005 " + kIndex + " metadata", "IX005 " + kIndex + " weight_map"});
   // Inside metadata, or deeper, nobody looks.
-  CHECK(
-      ix(two_shards(R"({"metadata":{"total_size":1,"total_size":64},"x":{"y":1,"y":2},"weight_map":{"a":")" +
-                    kFirst + "\"," + rest + "}}")) == Lines{});
+  CHECK(index_findings(two_shards(
+            R"({"metadata":{"total_size":1,"total_size":64},"x":{"y":1,"y":2},"weight_map":{"a":")" + kFirst +
+            "\"," + rest + "}}")) == Lines{});
 }
 
 TEST_CASE("IX006, IX007, IX009: metadata and total_size") {
   const std::string map = nlohmann::json(kMap).dump();
-  CHECK(ix(two_shards("{\"weight_map\":" + map + "}")) == Lines{"IX006 " + kIndex + " -"});
-  CHECK(ix(two_shards("{\"metadata\":null,\"weight_map\":" + map + "}")) == Lines{"IX006 " + kIndex + " -"});
+  CHECK(index_findings(two_shards("{\"weight_map\":" + map + "}")) == Lines{"IX006 " + kIndex + " -"});
+  CHECK(index_findings(two_shards("{\"metadata\":null,\"weight_map\":" + map + "}")) ==
+        Lines{"IX006 " + kIndex + " -"});
   CHECK(mapped({}, "{}") == Lines{"IX007 " + kIndex + " -"});
   for (const char* value :
        {"64.0", "6.4e1", "\"64\"", "-64", "-0", "null", "true", "[64]", "{\"x\":64}", "NaN"}) {
     INFO(value);
-    CHECK(ix(two_shards("{\"metadata\":{\"total_size\":" + std::string(value) + "},\"weight_map\":" + map +
-                        "}")) == Lines{"IX009 " + kIndex + " -"});
+    CHECK(index_findings(two_shards("{\"metadata\":{\"total_size\":" + std::string(value) +
+                                    "},\"weight_map\":" + map + "}")) == Lines{"IX009 " + kIndex + " -"});
   }
 }
 
@@ -146,8 +147,8 @@ TEST_CASE("IX008: total_size is the sum of the mapped tensors' bytes") {
   const Lines wrong = {"IX008 " + kIndex + " -"};
   CHECK(mapped({}, R"({"total_size":63})") == wrong);
   CHECK(mapped({}, R"({"total_size":0})") == wrong);
-  CHECK(ix(two_shards(R"({"metadata":{"total_size":99999999999999999999999},"weight_map":)" +
-                      nlohmann::json(kMap).dump() + "}")) == wrong);
+  CHECK(index_findings(two_shards(R"({"metadata":{"total_size":99999999999999999999999},"weight_map":)" +
+                                  nlohmann::json(kMap).dump() + "}")) == wrong);
   CHECK(mapped({}, R"({"total_size":64})").empty());
   // Stored and not mapped does not count.
   CHECK(mapped({{"d", "(none)"}}, R"({"total_size":48})") == Lines{"IX016 " + kIndex + " d"});
@@ -174,7 +175,7 @@ TEST_CASE("IX010: total_parameters is the sum of elements, where elements are pa
         index_of("{\"total_size\":" + std::to_string(48 + bytes) + ",\"total_parameters\":999}", kMap));
     files[kSecond] = weights({{"c", "F32", {4}}, {"d", dtype, {4}}});
     INFO(dtype);
-    CHECK(ix(files).empty());
+    CHECK(index_findings(files).empty());
   }
 }
 
@@ -230,7 +231,7 @@ TEST_CASE("IX013, IX014: subfolders and other extensions") {
   files["sub/x.safetensors"] = files[kSecond];
   files.erase(kSecond);
   // IX018: the shard pattern of what is left has a gap.
-  CHECK(ix(files) == Lines{"IX018 . model", "IX013 " + kIndex + " sub/x.safetensors"});
+  CHECK(index_findings(files) == Lines{"IX018 . model", "IX013 " + kIndex + " sub/x.safetensors"});
   // "./" is a path with a slash that means the same file.
   CHECK(mapped({{"c", "./" + kSecond}, {"d", kSecond}}) == Lines{"IX013 " + kIndex + " ./" + kSecond});
   CHECK(mapped({{"e", "pytorch_model.bin"}}) == Lines{"IX014 " + kIndex + " pytorch_model.bin"});
@@ -262,45 +263,45 @@ TEST_CASE("IX015, IX016, IX017: where tensors are") {
 TEST_CASE("a broken shard is left to its own rule") {
   MemoryFiles files = two_shards(index_of(R"({"total_size":1})", kMap));
   files[kSecond] = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n";
-  CHECK(ix(files).empty());
+  CHECK(index_findings(files).empty());
   // Readable, but an entry cannot be used: it is there all the same, and the sum is not known.
   files[kSecond] = safetensors_file(
       R"({"c":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"d":{"dtype":"Q8","shape":[4],"data_offsets":[16,32]}})",
       32);
-  CHECK(ix(files).empty());
+  CHECK(index_findings(files).empty());
   files[kSecond] = safetensors_file(R"({"c":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"d":7})", 16);
-  CHECK(ix(files).empty());
+  CHECK(index_findings(files).empty());
   files[kSecond] = safetensors_file(R"({"c":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"x":7})", 16);
-  CHECK(ix(files) == Lines{"IX016 " + kIndex + " x", "IX015 " + kIndex + " d"});
+  CHECK(index_findings(files) == Lines{"IX016 " + kIndex + " x", "IX015 " + kIndex + " d"});
 }
 
 TEST_CASE("IX027: index names that loaders do not look for") {
   for (const char* name :
        {"model.safetensors.index.json", "diffusion_pytorch_model.safetensors.index.fp16.json",
         "adapter_model.safetensors.index.json"})
-    CHECK(ix({{name, index_of(R"({"total_size":0})", {{"a", "x.safetensors"}})},
-              {"x.safetensors", weights({{"a", "F32", {0}}})}}) == Lines{});
+    CHECK(index_findings({{name, index_of(R"({"total_size":0})", {{"a", "x.safetensors"}})},
+                          {"x.safetensors", weights({{"a", "F32", {0}}})}}) == Lines{});
   const std::string odd = "weights.safetensors.index.json";
-  CHECK(ix({{odd, index_of(R"({"total_size":0})", {{"a", "x.safetensors"}})},
-            {"x.safetensors", weights({{"a", "F32", {0}}})}}) == Lines{"IX027 " + odd + " -"});
+  CHECK(index_findings({{odd, index_of(R"({"total_size":0})", {{"a", "x.safetensors"}})},
+                        {"x.safetensors", weights({{"a", "F32", {0}}})}}) == Lines{"IX027 " + odd + " -"});
   // No index at all: other names, and a variant with a dot.
   for (const char* name :
        {"model.safetensors.index.fp.16.json", "model.safetensors.index..json", "model.index.json",
         "model.safetensors.json", "model.safetensors.index.json.bak"}) {
     INFO(name);
     CHECK_FALSE(is_index_name(name));
-    CHECK(ix({{name, "broken"}}) == Lines{});
+    CHECK(index_findings({{name, "broken"}}) == Lines{});
   }
 }
 
 TEST_CASE("IX032: shards that have a format agree on it") {
   MemoryFiles files = two_shards(index_of(kTotal, kMap));
   files[kSecond] = weights({{"c", "F32", {4}}, {"d", "F32", {4}}}, R"({"format":"mlx"})");
-  CHECK(ix(files) == Lines{"IX032 " + kIndex + " -"});
+  CHECK(index_findings(files) == Lines{"IX032 " + kIndex + " -"});
   files[kSecond] = weights({{"c", "F32", {4}}, {"d", "F32", {4}}}, R"({"other":"mlx"})");
-  CHECK(ix(files).empty());
+  CHECK(index_findings(files).empty());
   files[kSecond] = weights({{"c", "F32", {4}}, {"d", "F32", {4}}}, "");
-  CHECK(ix(files).empty());
+  CHECK(index_findings(files).empty());
 }
 
 TEST_CASE("an index as PATH is judged with the shards beside it, and only the index") {

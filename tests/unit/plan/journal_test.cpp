@@ -20,7 +20,7 @@ JournalHead head() {
           .outputs = std::vector<JournalOutput>{{"out", 1000}, {"b", 0}}};
 }
 
-Journal parsed(const std::string& text) {
+Journal parsed_journal(const std::string& text) {
   auto journal = parse_journal(text, "j");
   REQUIRE(journal.ok());
   REQUIRE(journal->has_value());
@@ -77,7 +77,7 @@ TEST_CASE("a journal comes back as it was written") {
   result[2] = value(5, std::numeric_limits<double>::infinity());
   const std::string text = journal_head_line(head()) + journal_result_line(0, result) +
                            journal_batch_line(batch) + journal_batch_line(batch) + journal_renamed_line(1);
-  const Journal journal = parsed(text);
+  const Journal journal = parsed_journal(text);
   CHECK(journal.head.plan == head().plan);
   CHECK(journal.head.tile == head().tile);
   CHECK(journal.head.inputs == head().inputs);
@@ -103,12 +103,12 @@ TEST_CASE("outputs may come later, once") {
   JournalHead late = head();
   late.outputs.reset();
   const std::string outputs = journal_outputs_line({{"x", 5}});
-  CHECK_FALSE(parsed(journal_head_line(late)).head.outputs);
-  const Journal journal = parsed(journal_head_line(late) + outputs);
+  CHECK_FALSE(parsed_journal(journal_head_line(late)).head.outputs);
+  const Journal journal = parsed_journal(journal_head_line(late) + outputs);
   REQUIRE(journal.head.outputs);
   CHECK(journal.head.outputs->at(0) == JournalOutput{"x", 5});
   const std::string twice = journal_head_line(late) + outputs;
-  CHECK(parsed(twice + outputs).length == twice.size());
+  CHECK(parsed_journal(twice + outputs).length == twice.size());
 }
 
 TEST_CASE("a journal cut anywhere is one of fewer lines, and none when its first line is torn") {
@@ -142,7 +142,7 @@ TEST_CASE("what follows a malformed line is not believed") {
            "{\"out\":0,\"renamed\":false}\n", "{\"out\":4000000000,\"renamed\":true}\n",
            "{\"outputs\":[{\"name\":1,\"size\":1}]}\n", std::string("\0\0\0\n", 4)}) {
     INFO(bad);
-    const Journal journal = parsed(first + bad + journal_batch_line(batch));
+    const Journal journal = parsed_journal(first + bad + journal_batch_line(batch));
     CHECK(journal.length == first.size());
     CHECK(journal.done.empty());
     CHECK(journal.partial.empty());
@@ -197,7 +197,7 @@ TEST_CASE("names that are no UTF-8 still compare equal after their way through t
   auto plan = builder.build();
   REQUIRE(plan.ok());
   const JournalHead now = journal_head(*plan, {{"a\xFF", 0, 1, ""}});
-  CHECK(check_journal(parsed(journal_head_line(now)), now, "j").ok());
+  CHECK(check_journal(parsed_journal(journal_head_line(now)), now, "j").ok());
 }
 
 TEST_CASE("a journal that claims what the plan does not have is refused") {

@@ -18,7 +18,7 @@ std::string words(std::vector<uint32_t> values) {
   return out;
 }
 
-std::string quantization(const std::string& members) {
+std::string quantization_config(const std::string& members) {
   return R"({"quantization_config":{)" + members + "}}";
 }
 
@@ -73,8 +73,8 @@ TEST_CASE("zero points are judged field by field for every width") {
 }
 
 TEST_CASE("GPTQ: values win over the configuration, mixed values trust it") {
-  const std::string v1 = quantization(R"("quant_method":"gptq","checkpoint_format":"gptq")");
-  const std::string v2 = quantization(R"("quant_method":"gptq","checkpoint_format":"gptq_v2")");
+  const std::string v1 = quantization_config(R"("quant_method":"gptq","checkpoint_format":"gptq")");
+  const std::string v2 = quantization_config(R"("quant_method":"gptq","checkpoint_format":"gptq_v2")");
   auto found = [](std::vector<HeaderTensor> tensors, std::string config) {
     return HeaderModel(std::move(tensors), std::move(config)).found();
   };
@@ -94,13 +94,15 @@ TEST_CASE("GPTQ: bits come from the geometry, groups may end short") {
   std::vector<HeaderTensor> tensors = gptq("m", {0x77777777});
   tensors[0].shape = {16, 32};
   tensors[1] = {"m.qzeros", DType::I32, {2, 8}, words(std::vector<uint32_t>(16, 0x7F7F7F7F))};
-  const LayoutReport eight = HeaderModel(tensors, quantization(R"("bits":4,"group_size":32)")).detect();
+  const LayoutReport eight =
+      HeaderModel(tensors, quantization_config(R"("bits":4,"group_size":32)")).detect();
   CHECK(first_match(eight).bits == 8);
   CHECK(first_match(eight).group_size == 32);
   tensors = gptq("m", {0x77777777});
   tensors[0].shape = {12, 32};
   tensors[3].shape = {96};
-  const LayoutReport ragged = HeaderModel(tensors, quantization(R"("bits":4,"group_size":64)")).detect();
+  const LayoutReport ragged =
+      HeaderModel(tensors, quantization_config(R"("bits":4,"group_size":64)")).detect();
   CHECK(first_match(ragged).group_size == 64);
   CHECK(first_match(ragged).logical_shape == Shape{32, 96});
   CHECK(first_match(HeaderModel(tensors).detect()).group_size == 64);
@@ -114,7 +116,7 @@ TEST_CASE("GPTQ and AWQ GEMV share a shape: a group below 16 is none") {
                                              {"m.scales", DType::F16, {16, 16}}};
   CHECK(HeaderModel(tensors).found() == Found{{"awq-gemv", 1}});
   const LayoutReport report =
-      HeaderModel(tensors, quantization(R"("version":"gemv","group_size":64)")).detect();
+      HeaderModel(tensors, quantization_config(R"("version":"gemv","group_size":64)")).detect();
   CHECK(first_match(report).group_size == 64);
   CHECK(first_match(report).logical_shape == Shape{16, 128});
 }
@@ -124,7 +126,7 @@ TEST_CASE("AWQ: a configuration that says gemv over the shapes of gemm is a cont
                                              {"m.qzeros", DType::I32, {2, 4}},
                                              {"m.scales", DType::F16, {2, 32}}};
   CHECK(HeaderModel(tensors).found() == Found{{"awq-gemm", 1}});
-  CHECK(problem(HeaderModel(tensors, quantization(R"("version":"gemv","group_size":32)")))
+  CHECK(problem(HeaderModel(tensors, quantization_config(R"("version":"gemv","group_size":32)")))
             .find("says version gemv") != std::string::npos);
 }
 
@@ -132,9 +134,10 @@ TEST_CASE("AWQ without zeros needs a configuration that says so") {
   const std::vector<HeaderTensor> tensors = {{"m.qweight", DType::I32, {64, 4}},
                                              {"m.scales", DType::F16, {2, 32}}};
   CHECK(problem(HeaderModel(tensors)).find("qzeros is missing") != std::string::npos);
-  CHECK(HeaderModel(tensors, quantization(R"("quant_method":"awq","zero_point":false)")).found() ==
+  CHECK(HeaderModel(tensors, quantization_config(R"("quant_method":"awq","zero_point":false)")).found() ==
         Found{{"awq-gemm", 1}});
-  CHECK(HeaderModel(tensors, quantization(R"("quant_method":"awq","zero_point":true)")).found().empty());
+  CHECK(
+      HeaderModel(tensors, quantization_config(R"("quant_method":"awq","zero_point":true)")).found().empty());
 }
 
 TEST_CASE("bitsandbytes: a broken quant_state is named, not guessed around") {
@@ -161,15 +164,14 @@ TEST_CASE("FP8 blocks: the configuration's size, else the one that fits, never a
     return HeaderModel({{"m.weight", DType::F8_E4M3, weight}, {"m.weight_scale_inv", DType::F32, grid}},
                        config);
   };
-  const std::string b128 = quantization(R"("quant_method":"fp8","weight_block_size":[128,128])");
+  const std::string b128 = quantization_config(R"("quant_method":"fp8","weight_block_size":[128,128])");
   CHECK(first_match(model({1000, 128}, {8, 1}).detect()).block[0] == 128);
   CHECK(first_match(model({96, 130}, {2, 3}).detect()).block[1] == 64);
   CHECK(first_match(model({40, 136}, {2, 2}, b128).detect()).block[0] == 128);
   CHECK(problem(model({300, 136}, {2, 2}, b128)).find("smaller than") != std::string::npos);
   CHECK(problem(model({1000, 128}, {9, 1})).find("no block size") != std::string::npos);
-  CHECK(
-      problem(model({40, 40}, {1, 1}, quantization(R"("weight_block_size":[32,32])"))).find("smaller than") !=
-      std::string::npos);
+  CHECK(problem(model({40, 40}, {1, 1}, quantization_config(R"("weight_block_size":[32,32])")))
+            .find("smaller than") != std::string::npos);
   CHECK(first_match(model({4, 96, 130}, {4, 2, 3}).detect()).block[0] == 64);
   // A scale under quant_method fp8 that is not there at all.
   CHECK(problem(HeaderModel({{"m.weight", DType::F8_E4M3, {4, 4}}}, b128)).find("its scale is missing") !=
@@ -189,7 +191,7 @@ TEST_CASE("NVFP4: configuration or shape decide, equality decides nothing") {
                                      {"m.weight_scale", DType::F8_E4M3, scale},
                                      {"m.weight_scale_2", DType::F32, {}}};
   };
-  const std::string modelopt = quantization(R"("quant_method":"modelopt","quant_algo":"NVFP4")");
+  const std::string modelopt = quantization_config(R"("quant_method":"modelopt","quant_algo":"NVFP4")");
   CHECK(HeaderModel(tensors({128, 32}, {128, 4})).found() == Found{{"nvfp4-ambiguous", 1}});
   CHECK(HeaderModel(tensors({128, 32}, {128, 4}), modelopt).found() == Found{{"modelopt-nvfp4", 1}});
   CHECK(HeaderModel(tensors({24, 32}, {24, 4})).found() == Found{{"modelopt-nvfp4", 1}});
@@ -199,7 +201,7 @@ TEST_CASE("NVFP4: configuration or shape decide, equality decides nothing") {
   CHECK(problem(HeaderModel(tensors({24, 32}, {24, 2}), modelopt)).find("neither the linear") !=
         std::string::npos);
   HeaderModel side(tensors({128, 32}, {128, 4}));
-  side.add_side_file("hf_quant_config.json", R"({"quantization":{"quant_algo":"NVFP4"}})");
+  side.add_side_file("hf_quant_config.json", R"({"quantization_config":{"quant_algo":"NVFP4"}})");
   CHECK(side.found() == Found{{"modelopt-nvfp4", 1}});
 }
 
@@ -207,9 +209,11 @@ TEST_CASE("who made an FP8 weight with a weight_scale is said by the configurati
   const std::vector<HeaderTensor> tensors = {{"m.weight", DType::F8_E4M3, {8, 16}},
                                              {"m.weight_scale", DType::F32, {}}};
   CHECK(HeaderModel(tensors).found() == Found{{"fp8-scaled", 1}});
-  CHECK(HeaderModel(tensors, quantization(R"("quant_method":"fp8")")).found() == Found{{"fp8-scaled", 1}});
-  CHECK(HeaderModel(tensors, quantization(R"("quant_algo":"FP8")")).found() == Found{{"modelopt-fp8", 1}});
-  CHECK(HeaderModel(tensors, quantization(R"("quant_method":"compressed-tensors")")).found() ==
+  CHECK(HeaderModel(tensors, quantization_config(R"("quant_method":"fp8")")).found() ==
+        Found{{"fp8-scaled", 1}});
+  CHECK(HeaderModel(tensors, quantization_config(R"("quant_algo":"FP8")")).found() ==
+        Found{{"modelopt-fp8", 1}});
+  CHECK(HeaderModel(tensors, quantization_config(R"("quant_method":"compressed-tensors")")).found() ==
         Found{{"ct-float-quantized", 1}});
   CHECK(
       HeaderModel(tensors, R"({"text_config":{"quantization_config":{"quant_method":"compressed-tensors"}}})")
@@ -265,7 +269,7 @@ TEST_CASE("MLX: bits and groups of the configuration, per layer; without it only
                        std::move(config));
   };
   const std::string layers =
-      R"({"quantization":{"group_size":64,"bits":4,"lm_head":{"group_size":32,"bits":8}}})";
+      R"({"quantization_config":{"group_size":64,"bits":4,"lm_head":{"group_size":32,"bits":8}}})";
   const LayoutReport own = model({16, 16}, {16, 2}, layers).detect();
   CHECK(first_match(own).bits == 8);
   CHECK(first_match(own).logical_shape == Shape{16, 64});

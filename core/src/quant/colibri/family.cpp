@@ -18,7 +18,7 @@ constexpr QuantFormat kInt2Row = {"colibri-int2-row", "colibri int2, one scale p
 constexpr QuantFormat kInt4Grouped = {"colibri-int4-grouped", "colibri int4, grouped scales"};
 constexpr QuantFormat kInt3 = {"colibri-int3-g64", "colibri int3, groups of 64"};
 constexpr QuantFormat kE8 = {"colibri-e8-iq3-lattice", "colibri E8 lattice"};
-constexpr QuantFormat kFp8 = {"colibri-fp8-e4m3-b128", "colibri FP8, blocks of 128"};
+constexpr QuantFormat kColibriFp8 = {"colibri-fp8-e4m3-b128", "colibri FP8, blocks of 128"};
 constexpr QuantFormat kRans = {"colibri-int4-rans256-g0", "colibri int4, range coded"};
 constexpr std::string_view kSuffix = ".qs";
 constexpr std::string_view kRansStamp = "int4-rans256-g0";
@@ -38,7 +38,7 @@ const QuantFormat* format_of(colibri::Format format) {
     case colibri::Format::kE8Lattice:
       return &kE8;
     case colibri::Format::kFp8Block128:
-      return &kFp8;
+      return &kColibriFp8;
     case colibri::Format::kF32:
     case colibri::Format::kMxfp4:
       break;
@@ -47,7 +47,7 @@ const QuantFormat* format_of(colibri::Format format) {
 }
 
 uint32_t bits_of(const QuantFormat& format) {
-  if (&format == &kInt8Row || &format == &kFp8) return 8;
+  if (&format == &kInt8Row || &format == &kColibriFp8) return 8;
   if (&format == &kInt2Row) return 2;
   return &format == &kInt3 || &format == &kE8 ? 3 : 4;
 }
@@ -123,22 +123,22 @@ void detect_pair(LayoutScan& scan, TensorRef scales, const colibri::StampMap& st
   match.logical_shape = Shape{pair.rows, pair.columns};
   match.bits = bits_of(*format);
   match.group_size = format == &kInt3 ? 64 : resolution.group_size;
-  if (format == &kFp8) match.block[0] = match.block[1] = 128;
+  if (format == &kColibriFp8) match.block[0] = match.block[1] = 128;
   scan.claim(std::move(match));
 }
 
-void detect(LayoutScan& scan) {
+void detect_colibri(LayoutScan& scan) {
   const std::vector<TensorRef> all = scan.ending(kSuffix);
   if (all.empty()) return;
   const colibri::StampMap stamps = read_stamps(scan);
   for (TensorRef scales : all) detect_pair(scan, scales, stamps);
 }
 
-constexpr const QuantFormat* kFormats[] = {&kInt8Row, &kInt4Row, &kInt2Row, &kInt4Grouped,
-                                           &kInt3,    &kE8,      &kFp8,     &kRans};
+constexpr const QuantFormat* kColibriFormats[] = {&kInt8Row, &kInt4Row, &kInt2Row,    &kInt4Grouped,
+                                                  &kInt3,    &kE8,      &kColibriFp8, &kRans};
 
 }  // namespace
 
-constexpr QuantFamily kColibriFamily = {"colibri", kFormats, detect};
+constexpr QuantFamily kColibriFamily = {"colibri", kColibriFormats, detect_colibri};
 
 }  // namespace tftf

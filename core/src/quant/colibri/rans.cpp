@@ -67,14 +67,14 @@ RansFailure failure(RansFault fault, std::string detail) { return {fault, std::m
 }  // namespace
 
 std::string_view rans_fault_class(RansFault fault) {
-  constexpr std::string_view kClasses[] = {"E_TRUNCATED",         "E_EMPTY",
-                                           "E_COUNT_MISMATCH",    "E_OFFSET_FIRST",
-                                           "E_OFFSETS_MONOTONIC", "E_STREAM_SHORT",
-                                           "E_LENGTH_MISMATCH",   "E_OVERSIZE",
-                                           "E_PAD_NONZERO",       "E_STREAM_STATE_RANGE",
-                                           "E_STREAM_UNDERRUN",   "E_STREAM_LEFTOVER",
-                                           "E_STREAM_FINAL_STATE"};
-  return kClasses[static_cast<size_t>(fault)];
+  constexpr std::string_view kFaultClasses[] = {"E_TRUNCATED",         "E_EMPTY",
+                                                "E_COUNT_MISMATCH",    "E_OFFSET_FIRST",
+                                                "E_OFFSETS_MONOTONIC", "E_STREAM_SHORT",
+                                                "E_LENGTH_MISMATCH",   "E_OVERSIZE",
+                                                "E_PAD_NONZERO",       "E_STREAM_STATE_RANGE",
+                                                "E_STREAM_UNDERRUN",   "E_STREAM_LEFTOVER",
+                                                "E_STREAM_FINAL_STATE"};
+  return kFaultClasses[static_cast<size_t>(fault)];
 }
 
 RansTable rans_table(const std::array<uint64_t, 16>& histogram) {

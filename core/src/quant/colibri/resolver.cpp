@@ -5,7 +5,7 @@
 namespace tftf::colibri {
 namespace {
 
-constexpr std::string_view kClasses[] = {
+constexpr std::string_view kRefusalClasses[] = {
     "fmt6-collision",        "unknown-weight-bytes", "int8-fp8-ambiguous-stamp",
     "ue8m0-not-implemented", "scale-bytes-mismatch", "stamp-unrecognized",
     "stamp-mismatch"};
@@ -91,7 +91,7 @@ Resolution resolve_byte_weights(const Pair& pair, const std::optional<std::strin
 
 }  // namespace
 
-std::string_view refusal_class(Refusal refusal) { return kClasses[static_cast<size_t>(refusal)]; }
+std::string_view refusal_class(Refusal refusal) { return kRefusalClasses[static_cast<size_t>(refusal)]; }
 
 Resolution resolve(const Pair& pair) {
   const std::optional<std::string> stamp = pair.routed ? std::nullopt : pair.stamp;

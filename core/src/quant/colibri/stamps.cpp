@@ -9,9 +9,10 @@
 namespace tftf::colibri {
 
 std::string_view stamp_fault_class(StampFault fault) {
-  constexpr std::string_view kClasses[] = {"stamp-not-string", "stamp-not-object", "stamp-entry-not-string",
-                                           "stamp-conflict",   "stamp-cap",        "duplicate-tensor"};
-  return kClasses[static_cast<size_t>(fault)];
+  constexpr std::string_view kStampClasses[] = {
+      "stamp-not-string", "stamp-not-object", "stamp-entry-not-string",
+      "stamp-conflict",   "stamp-cap",        "duplicate-tensor"};
+  return kStampClasses[static_cast<size_t>(fault)];
 }
 
 std::optional<StampRefusal> StampMap::ingest(std::string_view file, const std::string* text,
