@@ -70,16 +70,24 @@ def write_model(folder, tensors, shards=2, rows=4096, columns=4096, sparse=False
          "quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]}}))
 
 
+# Linux counts what a process held before exec towards its peak, so the command starts from a small process, not from here.
+LAUNCHER = """
+import json, resource, subprocess, sys, time
+begin = time.monotonic()
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+seconds = time.monotonic() - begin
+rss = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+print(json.dumps([seconds, rss, done.returncode, done.stderr.decode(errors="replace")]))
+"""
+
+
 def run(command):
     """Seconds and peak resident bytes of a command."""
-    begin = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out, err = process.stdout.read(), process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: {err.decode(errors='replace')}{out.decode(errors='replace')}")
-    return time.monotonic() - begin, usage.ru_maxrss * 1024
+    out = subprocess.run([sys.executable, "-c", LAUNCHER, *map(str, command)], stdout=subprocess.PIPE, check=True).stdout
+    seconds, rss, status, err = json.loads(out)
+    if status != 0:
+        sys.exit(f"{' '.join(map(str, command))}: {err}")
+    return seconds, rss
 
 
 def copy(source, target):

@@ -15,8 +15,9 @@
 
 namespace tftf {
 
-// No single write is longer: large ones cost twice the time (docs/architecture.md, "Writing").
-inline constexpr uint64_t kMaxWrite = 1 << 20;
+// No single write is longer: the page cache then takes folios of this size, and those of 1 MiB cost two to five times the
+// time in a virtual machine that gives freed memory back to its host (docs/architecture.md, "Writing").
+inline constexpr uint64_t kMaxWrite = 256 << 10;
 
 // Errors are kIoWrite, or kIoSpace when the destination is full. Calls from any thread.
 class OutputFile {
