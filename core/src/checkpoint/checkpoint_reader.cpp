@@ -13,7 +13,7 @@ namespace tftf {
 namespace {
 
 constexpr uint64_t kMaxIndex = 256'000'000;
-constexpr uint64_t kMaxSideFile = 64'000'000;
+constexpr uint64_t kMaxSideFile = 8'000'000;  // a document takes up to seventy times its text
 
 }  // namespace
 

@@ -9,7 +9,7 @@ namespace tftf {
 namespace {
 
 // The metadata object becomes a document, which takes several times its text.
-constexpr uint64_t kMaxMetadata = 16'000'000;
+constexpr uint64_t kMaxMetadata = 4'000'000;
 
 // Takes weight_map entry by entry: a document of an index of 60 MB would need several times its size.
 class IndexHandler final : public JsonHandler {

@@ -440,3 +440,18 @@ TEST_CASE("a checkpoint keeps its look-up when it is moved") {
     CHECK(found->tensor == ref.tensor);
   }
 }
+
+TEST_CASE("side files and indexes too large to be any are not read") {
+  MemoryModel model = sharded();
+  for (const auto& [name, code] : {std::pair{std::string("config.json"), ErrorCode::kIoRead},
+                                   std::pair{kIndexName, ErrorCode::kRefusedInput}}) {
+    ModelListing listing = model.folder();
+    for (FileEntry& file : listing.files)
+      if (file.name == name) file.size = uint64_t{1} << 40;
+    const Error error = refusal(model, listing);
+    CHECK(error.code == code);
+    CHECK(error.file == name);
+    CHECK(contains(error.message, "1099511627776 bytes"));
+    CHECK(read_from_memory(model, listing, kInspect).ok());
+  }
+}

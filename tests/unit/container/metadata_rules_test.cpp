@@ -1,0 +1,80 @@
+// Container rules about metadata: cases that fire and close ones that do not.
+#include <catch2/catch.hpp>
+
+#include "header_cases.h"
+
+using namespace tftf;
+using namespace tftf::test;
+
+TEST_CASE("metadata") {
+  check({
+      {"format pt", with_metadata(R"({"format":"pt"})"), {}},
+      {"format mlx and others", with_metadata(R"({"x":"y","format":"mlx"})"), {}},
+      {"absent", safetensors_file(padded("{" + kScalar + "}"), 4), {"ST044"}},
+      {"null", with_metadata("null"), {"ST046"}, {{"ST046", {}, {}, 9, "/__metadata__"}}},
+      {"empty", with_metadata("{}"), {"ST048"}},
+      {"array", with_metadata("[1,[2]]"), {"ST045"}, {{"ST045", {}, {{"kind", "array"}}}}},
+      {"string", with_metadata("\"x\""), {"ST045"}},
+      {"boolean", with_metadata("true"), {"ST045"}},
+      {"no format", with_metadata(R"({"a":"b"})"), {"ST049"}, {{"ST049", {}, {{"value", "(missing)"}}}}},
+      {"another format",
+       with_metadata(R"({"format":"PT"})"),
+       {"ST049"},
+       {{"ST049", {}, {{"value", "PT"}}, {}, "/__metadata__/format"}}},
+      {"format a number",
+       with_metadata(R"({"format":12.5})"),
+       {"ST047", "ST049"},
+       {{"ST049", {}, {{"value", "12.5"}}}}},
+      {"format an object",
+       with_metadata(R"({"format":{"x":[]}})"),
+       {"ST047", "ST049"},
+       {{"ST049", {}, {{"value", "object"}}}}},
+      {"a value that is no string",
+       with_metadata(R"({"format":"pt","step":3,"x":null})"),
+       {"ST047", "ST047"},
+       {{"ST047", "step", {{"kind", "number"}}, {}, "/__metadata__/step"},
+        {"ST047", "x", {{"kind", "null"}}}}},
+      {"a key twice",
+       with_metadata(R"({"a":"1","format":"np","a":"2","a":"3"})"),
+       {"ST023"},
+       {{"ST023", "a", {{"count", "3"}}}}},
+      {"the last value of equal keys counts for the format",
+       with_metadata(R"({"format":"x","format":"tf"})"),
+       {"ST023"}},
+      {"every value of equal keys must be a string",
+       with_metadata(R"({"format":1,"format":"tf"})"),
+       {"ST023", "ST047"}},
+      {"twice, the last counts",
+       safetensors_file(padded("{\"__metadata__\":3," + kFormat + "," + kScalar + "}"), 4),
+       {"ST024"},
+       {{"ST024", {}, {{"count", "2"}}}}},
+      {"twice, spelled with escapes",
+       safetensors_file(padded("{\"\\u005f_metadata__\":{}," + kFormat + "," + kScalar + "}"), 4),
+       {"ST024"}},
+      {"a tensor under the name",
+       with_metadata(R"({"dtype":"F32","shape":[2, 3],"data_offsets":[0,24]})"),
+       {"ST050"},
+       {{"ST050", {}, {{"dtype", "F32"}, {"shape", "[2, 3]"}}}}},
+      {"a tensor under the name, with markup",
+       with_metadata(R"({"dtype":"F32","shape":3,"data_offsets":[],"y":"<IMG"})"),
+       {"ST050", "ST069"}},
+      {"three strings are no tensor",
+       with_metadata(R"({"dtype":"F32","shape":"[]","data_offsets":"[]"})"),
+       {"ST049"}},
+      {"markup in a value",
+       with_metadata(R"({"format":"pt","d":"x <ScRipt>"})"),
+       {"ST069"},
+       {{"ST069", "d", {{"found", "<script"}}}}},
+      {"markup in a key",
+       with_metadata(R"({"format":"pt","JavaScript:x":""})"),
+       {"ST069"},
+       {{"ST069", "JavaScript:x", {{"found", "javascript:"}}}}},
+      {"markup in a value that a later one replaces",
+       with_metadata(R"({"format":"pt","d":"<svg","d":""})"),
+       {"ST023", "ST069"}},
+      {"no markup", with_metadata(R"({"format":"pt","d":"a < script, script:, im<g, javascript"})"), {}},
+  });
+  const HeaderScan scan = scan_file("m", with_metadata(R"({"b":"1","format":"pt","b":"2","\u0061":"\n"})"));
+  CHECK(scan.header.has_metadata);
+  CHECK(scan.header.metadata == Metadata{{"b", "2"}, {"format", "pt"}, {"a", "\n"}});
+}
