@@ -32,14 +32,16 @@ CheckedFiles checked_files(const Tree& tree, const TreeFolder& folder) {
   if (!checked.index) {
     for (uint32_t number : folder.files) {
       const TreeFile& file = tree.files[number];
-      const bool main = !tree.input.main.empty() && file.path == tree.input.main;
-      if (!main && (!ends_with(file.name, ".safetensors") || starts_with(file.name, "consolidated")))
-        continue;
-      checked.files.push_back(&file);
+      const bool checked_file = tree.input.main.empty() ? ends_with(file.name, ".safetensors") &&
+                                                              !starts_with(file.name, "consolidated")
+                                                        : file.path == tree.input.main;
+      if (checked_file) checked.files.push_back(&file);
     }
     checked.named = !checked.files.empty();
     return checked;
   }
+  for (const MappedTensor& entry : checked.index->index->map)
+    if (entry.shard == kNotText) checked.incomplete = true;
   std::set<const TreeFile*> seen;
   for (const ShardUse& use : find_shards(tree, folder, *checked.index->index)) {
     if (!use.used()) continue;

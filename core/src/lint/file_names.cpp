@@ -24,11 +24,11 @@ std::string fold_case(std::string_view text) {
 
 bool is_index_name(std::string_view name) { return parse_index_name(name).has_value(); }
 
-bool is_family_index(const IndexName& index, std::string_view prefix, std::string_view variant) {
-  if (index.variant == variant && index.stem == prefix) return true;
-  return variant.empty() && !index.variant.empty() &&
-         prefix.size() == index.stem.size() + 1 + index.variant.size() && starts_with(prefix, index.stem) &&
-         prefix[index.stem.size()] == '.' && ends_with(prefix, index.variant);
+std::vector<std::pair<std::string, std::string>> families_of(const IndexName& index) {
+  const std::string stem(index.stem);
+  const std::string variant(index.variant);
+  if (variant.empty()) return {{stem, ""}};
+  return {{stem, variant}, {stem + "." + variant, ""}};
 }
 
 std::string family_index_name(std::string_view prefix, std::string_view variant) {

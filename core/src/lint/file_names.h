@@ -5,15 +5,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "checkpoint/file_names.h"
 
 namespace tftf {
 
-// Whether `index` is an index of the family PREFIX with VARIANT: PREFIX.safetensors.index[.VARIANT].json; a
-// prefix STEM.V without variant (older naming) also has STEM.safetensors.index.V.json.
-bool is_family_index(const IndexName& index, std::string_view prefix, std::string_view variant);
-// The first of these names, for messages.
+// The families, PREFIX with VARIANT, that an index is for: STEM with its variant, and in older naming the prefix
+// STEM.VARIANT without one.
+std::vector<std::pair<std::string, std::string>> families_of(const IndexName& index);
+// The index of a family, for messages: PREFIX.safetensors.index[.VARIANT].json.
 std::string family_index_name(std::string_view prefix, std::string_view variant);
 // The single file of the same weights: STEM.safetensors or STEM.VARIANT.safetensors.
 std::string single_file_name(const IndexName& index);

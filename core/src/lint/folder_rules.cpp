@@ -45,10 +45,10 @@ Families find_families(const Tree& tree, const TreeFolder& folder, const std::ve
       family.numbers.insert(shard->number);
     }
   }
-  for (auto& [name, family] : families)
-    for (const FolderIndex& index : indexes)
-      if (is_family_index(*parse_index_name(index.file->name), name.first, name.second))
-        family.indexes.push_back(&index);
+  for (const FolderIndex& index : indexes)
+    for (const auto& [prefix, variant] : families_of(*parse_index_name(index.file->name)))
+      if (const auto family = families.find({prefix, variant}); family != families.end())
+        family->second.indexes.push_back(&index);
   return families;
 }
 

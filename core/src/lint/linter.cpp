@@ -173,7 +173,7 @@ class Run {
       input.has_checked_file = checked.named;
       input.incomplete = checked.incomplete;
       for (const TreeFile* weights : checked.files) {
-        if (!all_entries_usable(*weights->scan)) input.incomplete = true;
+        if (!weights->scan || !all_entries_usable(*weights->scan)) input.incomplete = true;
         if (!weights->readable()) continue;
         const Header& header = weights->scan->header;
         ConfigWeightFile& checked_file = files.emplace_back();

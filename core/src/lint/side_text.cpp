@@ -23,6 +23,10 @@ std::string_view foreign_text(std::string_view text) {
 
 SideFault fault_of(std::string_view text, const JsonError& error) {
   if (const std::string_view foreign = foreign_text(text); !foreign.empty()) return {std::string(foreign), 0};
+  for (std::string_view mark : {"<<<<<<<", "=======", ">>>>>>>", "|||||||"})
+    if (error.offset < text.size() && starts_with(text.substr(error.offset), mark))
+      return {"a line left by a git merge conflict stands at offset " + std::to_string(error.offset),
+              error.offset};
   switch (error.kind) {
     case JsonError::Kind::kDepth:
       return {"it is nested deeper than 127 levels", error.offset};

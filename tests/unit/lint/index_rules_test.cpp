@@ -72,7 +72,9 @@ TEST_CASE("IX001: an index that is no JSON object says what it is instead") {
       {"\xEF\xBB\xBF{}", "byte order mark"},
       {"{\"weight_map\":", "offset 14"},
       {"{\"a\":\"\xff\"}", "UTF-8"},
-      {"{\"weight_map\":{}}\n=======\n{\"weight_map\":{}}", "follows"},
+      {"{\"weight_map\":{}}\n=======\n{\"weight_map\":{}}", "merge conflict stands at offset 18"},
+      {"{\n<<<<<<< HEAD\n\"a\":1}", "merge conflict"},
+      {"{}{}", "follows"},
       {std::string(200, '['), "deeper"},
   };
   for (const auto& [text, words] : kinds) {
