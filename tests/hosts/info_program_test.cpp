@@ -25,7 +25,7 @@ ProgramRun info(std::vector<std::string> arguments, const std::string& folder = 
   return run;
 }
 
-OrderedJson json_of(const std::string& model, const std::string& folder = kCases) {
+OrderedJson info_json(const std::string& model, const std::string& folder = kCases) {
   return OrderedJson::parse(info({"--json", model}, folder).out);
 }
 
@@ -40,7 +40,7 @@ TEST_CASE("info takes a file, a folder and an index") {
     CHECK(run.out.find("model.layers.1.mlp.up_proj.weight") != std::string::npos);
   }
   for (const char* model : {"cf-ok-sharded", "cf-ok-sharded/model.safetensors.index.json"}) {
-    const OrderedJson json = json_of(model);
+    const OrderedJson json = info_json(model);
     CHECK(json["files"].size() == 3);
     CHECK(json["input"] == model);
     CHECK(json["index"]["shards"] == 3);
@@ -72,7 +72,7 @@ TEST_CASE("info says why it fails") {
   // A pointer and a configuration are answers.
   CHECK(info({"st-lfs-pointer/model.safetensors"}).status == 0);
   scratch.write("config.json", R"({"model_type":"llama"})");
-  CHECK(json_of(scratch.path().string())["kind"] == "config");
+  CHECK(info_json(scratch.path().string())["kind"] == "config");
 }
 
 TEST_CASE("info reads small values from the file, and only those") {
@@ -85,7 +85,7 @@ TEST_CASE("info reads small values from the file, and only those") {
   const float alpha = 0.5;
   file.replace(file.size() - 20, 4, reinterpret_cast<const char*>(&alpha), 4);
   scratch.write("lora.safetensors", file);
-  const OrderedJson json = json_of("lora.safetensors", scratch.path().string());
+  const OrderedJson json = info_json("lora.safetensors", scratch.path().string());
   CHECK(json["adapter"]["alphas"] == OrderedJson({{"0.5", 1}}));
   CHECK(json["adapter"]["scale"] == "alpha");
 }

@@ -35,7 +35,7 @@ ProgramRun lint(std::vector<std::string> arguments, const std::string& folder = 
   return run;
 }
 
-OrderedJson json_of(std::vector<std::string> arguments, const std::string& folder = kLintCases) {
+OrderedJson lint_json(std::vector<std::string> arguments, const std::string& folder = kLintCases) {
   arguments.insert(arguments.begin(), "--json");
   return OrderedJson::parse(lint(std::move(arguments), folder).out);
 }
@@ -170,17 +170,17 @@ TEST_CASE("the configuration file, and the command line before it") {
   const std::string config =
       s.write("lint.json", R"({"override":{"ST041":"warning"},"ignore":["CF002"],"max-issues":5})");
   CHECK(lint({"--config", config, s.path()}).status == 0);
-  CHECK(rules_of(json_of({"--config", config, s.path()})) == std::vector<std::string>{"ST041"});
+  CHECK(rules_of(lint_json({"--config", config, s.path()})) == std::vector<std::string>{"ST041"});
   CHECK(lint({"--config", config, "--severity", "ST041=error", s.path()}).status == 1);
-  CHECK(rules_of(json_of({"--config", config, "--only", "CF002", s.path()})) ==
+  CHECK(rules_of(lint_json({"--config", config, "--only", "CF002", s.path()})) ==
         std::vector<std::string>{"CF002"});
 }
 
 TEST_CASE("one report, whatever the path is called") {
   ScratchFolder s;
   trailing(s, "m/model.safetensors");
-  const OrderedJson folder = json_of({s / "m"});
-  const OrderedJson file = json_of({s / "m/model.safetensors"});
+  const OrderedJson folder = lint_json({s / "m"});
+  const OrderedJson file = lint_json({s / "m/model.safetensors"});
   CHECK(folder["input"] == s / "m");
   const auto trailing_of = [](const OrderedJson& report) {
     for (const OrderedJson& issue : report["issues"]["messages"])
@@ -208,7 +208,7 @@ TEST_CASE("several PATHs make one report") {
   ScratchFolder s;
   trailing(s, "x/model.safetensors");
   trailing(s, "y/model.safetensors");
-  const OrderedJson report = json_of({"--only", "ST041", s / "x", s / "y/model.safetensors"});
+  const OrderedJson report = lint_json({"--only", "ST041", s / "x", s / "y/model.safetensors"});
   CHECK(report["input"] == OrderedJson({s / "x", s / "y/model.safetensors"}));
   CHECK(report["issues"]["numErrors"] == 2);
   CHECK(report["issues"]["messages"][1]["input"] == 1);
@@ -262,7 +262,7 @@ TEST_CASE("a full destination is a failure, not a clean report") {
 TEST_CASE("unreadable and strange files are ST009 and exit 1") {
   ScratchFolder s;
   REQUIRE(::mkfifo((s / "pipe.safetensors").c_str(), 0600) == 0);
-  CHECK(rules_of(json_of({s / "pipe.safetensors"})) == std::vector<std::string>{"ST009"});
+  CHECK(rules_of(lint_json({s / "pipe.safetensors"})) == std::vector<std::string>{"ST009"});
   CHECK(lint({s / "pipe.safetensors"}).status == 1);
   CHECK(lint({s.path()}).status == 1);
   CHECK(lint({"/dev/zero"}).status == 1);
@@ -313,7 +313,7 @@ TEST_CASE("every case of the corpus in every format") {
   for (const fs::directory_entry& entry : fs::directory_iterator(kLintCases)) {
     const std::string name = entry.path().filename();
     INFO(name);
-    const OrderedJson report = json_of({name});
+    const OrderedJson report = lint_json({name});
     const OrderedJson sarif = OrderedJson::parse(lint({"--format", "sarif", name}).out);
     CHECK(sarif["runs"][0]["results"].size() == report["issues"]["messages"].size());
     std::string problem;
@@ -337,8 +337,8 @@ TEST_CASE("hostile names from a real file start no command and no line of their 
 TEST_CASE("the header limit can be raised and lowered") {
   ScratchFolder s;
   const std::string path = trailing(s);
-  CHECK(rules_of(json_of({"--max-header", "16", path})) == std::vector<std::string>{"ST010"});
-  CHECK(rules_of(json_of({"--max-header", "1GB", path})) == std::vector<std::string>{"ST041"});
+  CHECK(rules_of(lint_json({"--max-header", "16", path})) == std::vector<std::string>{"ST010"});
+  CHECK(rules_of(lint_json({"--max-header", "1GB", path})) == std::vector<std::string>{"ST041"});
 }
 
 TEST_CASE("--max-issues limits messages, not counts") {
@@ -354,14 +354,14 @@ TEST_CASE("--max-issues limits messages, not counts") {
   text[1] = static_cast<char>(header.size() >> 8);
   const std::string path = s.write("m.safetensors", text + header);
   const auto count = [&](const std::string& limit) {
-    const OrderedJson report = json_of({"--only", "ST062", "--max-issues", limit, path});
+    const OrderedJson report = lint_json({"--only", "ST062", "--max-issues", limit, path});
     CHECK(report["issues"]["numWarnings"] == 300);
     CHECK(report["issues"]["truncated"] == (limit == "7"));
     return report["issues"]["messages"].size();
   };
   CHECK(count("7") == 7);
   CHECK(count("0") == 300);
-  CHECK(json_of({"--only", "ST062", path})["issues"]["messages"].size() == 100);
+  CHECK(lint_json({"--only", "ST062", path})["issues"]["messages"].size() == 100);
 }
 
 }  // namespace tftf

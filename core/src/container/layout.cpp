@@ -9,7 +9,8 @@ namespace tftf {
 namespace {
 
 // A finding about the tensor `entry`, at a place in the data section (nothing when it is past all files).
-Diagnostic* add(FindingList& findings, Rule rule, std::string_view tensor, DataSection data, uint64_t at) {
+Diagnostic* add_finding(FindingList& findings, Rule rule, std::string_view tensor, DataSection data,
+                        uint64_t at) {
   Diagnostic* finding = findings.add(rule);
   if (!finding) return nullptr;
   finding->subject = tensor;
@@ -28,7 +29,7 @@ bool check_tiling(const EntryTable& entries, DataSection data, FindingList& find
   for (const EntrySpan& span : entries.spans()) {
     if (span.begin > cursor) {
       tiles = false;
-      if (Diagnostic* finding = add(findings, Rule::ST042, names[span.entry], data, cursor)) {
+      if (Diagnostic* finding = add_finding(findings, Rule::ST042, names[span.entry], data, cursor)) {
         finding->values.emplace_back("begin", cursor);
         finding->values.emplace_back("end", span.begin);
       }
@@ -36,7 +37,7 @@ bool check_tiling(const EntryTable& entries, DataSection data, FindingList& find
       tiles = false;
       // `reached` is not null: only a non-empty entry moves the cursor.
       if (names[span.entry] != names[reached->entry])
-        if (Diagnostic* finding = add(findings, Rule::ST043, names[span.entry], data, span.begin)) {
+        if (Diagnostic* finding = add_finding(findings, Rule::ST043, names[span.entry], data, span.begin)) {
           finding->values.emplace_back("begin", span.begin);
           finding->values.emplace_back("end", span.end);
           finding->values.emplace_back("other", std::string(names[reached->entry]));
@@ -66,7 +67,7 @@ void check_short_data(const EntryTable& entries, DataSection data, uint64_t end,
   if (!tiles || !entries.all_sizes_match()) {
     for (const EntrySpan& span : spans) {
       if (span.end <= data.size) continue;
-      if (Diagnostic* finding = add(findings, Rule::ST039, names[span.entry], data, span.begin)) {
+      if (Diagnostic* finding = add_finding(findings, Rule::ST039, names[span.entry], data, span.begin)) {
         finding->values.emplace_back("end", span.end);
         finding->values.emplace_back("available", data.size);
       }
@@ -148,7 +149,8 @@ void check_alignment(const EntryTable& entries, DataSection data, FindingList& f
     // Alignments divide 2^64: an overflow of the sum keeps the remainder.
     if ((data.offset + span.begin) % dtype.align == 0) continue;
     const auto at = checked_add(data.offset, span.begin);
-    if (Diagnostic* finding = add(findings, Rule::ST052, entries.names()[span.entry], data, span.begin)) {
+    if (Diagnostic* finding =
+            add_finding(findings, Rule::ST052, entries.names()[span.entry], data, span.begin)) {
       finding->values.emplace_back("dtype", std::string(dtype.name));
       finding->values.emplace_back("offset", DiagnosticValue());
       if (at) finding->values.back().second = *at;
@@ -160,13 +162,13 @@ void check_alignment(const EntryTable& entries, DataSection data, FindingList& f
 void check_reference_order(const EntryTable& entries, DataSection data, FindingList& findings) {
   std::vector<EntrySpan> sorted;
   if (const EntrySpan* span = find_out_of_order(entries.names(), entries.spans(), sorted))
-    add(findings, Rule::ST053, entries.names()[span->entry], data, span->begin);
+    add_finding(findings, Rule::ST053, entries.names()[span->entry], data, span->begin);
 }
 
 void check_header_order(const std::vector<TensorInfo>& tensors, DataSection data, FindingList& findings) {
   for (size_t i = 1; i < tensors.size(); ++i)
     if (tensors[i].begin < tensors[i - 1].begin) {
-      add(findings, Rule::ST054, tensors[i].name, data, tensors[i].begin);
+      add_finding(findings, Rule::ST054, tensors[i].name, data, tensors[i].begin);
       return;
     }
 }

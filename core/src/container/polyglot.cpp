@@ -13,7 +13,7 @@ constexpr uint64_t kZipComment = 65'535;
 constexpr size_t kPdfHead = 1024;
 constexpr size_t kTarMagic = 257;
 
-void add(FindingList& findings, std::string_view format, uint64_t offset) {
+void add_polyglot(FindingList& findings, std::string_view format, uint64_t offset) {
   if (Diagnostic* finding = findings.add(Rule::ST070)) {
     finding->offset = offset;
     finding->values = {{"format", std::string(format)}, {"offset", offset}};
@@ -28,9 +28,10 @@ ByteRange polyglot_tail(uint64_t file_size) {
 }
 
 void check_polyglot_head(std::string_view head, FindingList& findings) {
-  if (head.size() > kTarMagic && head.substr(kTarMagic, 5) == "ustar") add(findings, "tar", kTarMagic);
+  if (head.size() > kTarMagic && head.substr(kTarMagic, 5) == "ustar")
+    add_polyglot(findings, "tar", kTarMagic);
   const size_t pdf = head.substr(0, kPdfHead).find("%PDF-");
-  if (pdf != std::string_view::npos) add(findings, "PDF", pdf);
+  if (pdf != std::string_view::npos) add_polyglot(findings, "PDF", pdf);
 }
 
 void check_polyglot_tail(std::string_view tail, uint64_t file_size, FindingList& findings) {
@@ -39,7 +40,7 @@ void check_polyglot_tail(std::string_view tail, uint64_t file_size, FindingList&
     if (tail.substr(at, 4) != "PK\x05\x06") continue;
     const auto comment = load_le<uint16_t>(as_bytes(tail).data() + at + 20);
     if (at + kZipRecord + comment != tail.size()) continue;
-    add(findings, "ZIP", file_size - tail.size() + at);
+    add_polyglot(findings, "ZIP", file_size - tail.size() + at);
     return;
   }
 }

@@ -85,7 +85,7 @@ void check_dtype(const ConfigInput& input, const JsonValue& config, const std::s
   point(out.back(), config, key);
 }
 
-void check_formats(const ConfigInput& input, Diagnostics& out) {
+void check_config_formats(const ConfigInput& input, Diagnostics& out) {
   for (const ConfigWeightFile& file : input.files) {
     if (!file.has_metadata) continue;
     bool accepted = false;
@@ -132,7 +132,7 @@ Diagnostics check_config(const ConfigInput& input, std::optional<TiedTensors>* t
   }
   const JsonValue* model_type = config.get("model_type");
   const bool named = model_type && model_type->is_string();
-  if (named) check_formats(input, out);
+  if (named) check_config_formats(input, out);
   const FamilyChoice choice = named ? find_family(model_type->text) : FamilyChoice();
   if (!choice.family) {
     DiagnosticValue value;

@@ -213,7 +213,7 @@ void check_totals(FindingList& findings, const IndexDocument& index, const Total
   }
 }
 
-void check_formats(FindingList& findings, const Tree& tree, const std::vector<ShardUse>& shards) {
+void check_shard_formats(FindingList& findings, const Tree& tree, const std::vector<ShardUse>& shards) {
   std::set<std::string> formats;
   for (const ShardUse& use : shards) {
     if (!use.present() || !tree.files[*use.file].readable()) continue;
@@ -266,7 +266,7 @@ void check_index_shards(FindingList& findings, const Tree& tree, const IndexDocu
   check_stored(findings, index, shards, stored);
   if (const std::optional<Totals> totals = add_up(index, shards, stored))
     check_totals(findings, index, *totals);
-  check_formats(findings, tree, shards);
+  check_shard_formats(findings, tree, shards);
 }
 
 }  // namespace tftf

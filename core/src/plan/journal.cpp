@@ -6,7 +6,7 @@
 namespace tftf {
 namespace {
 
-std::string line(const OrderedJson& json) {
+std::string journal_line(const OrderedJson& json) {
   return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -60,15 +60,15 @@ std::string journal_head_line(const JournalHead& head) {
                       {"size", input.size},
                       {"mtime_ns", input.mtime_ns},
                       {"header_sha256", input.header_sha256}});
-  return line({{"tftf_journal", 1},
-               {"plan", head.plan},
-               {"tile", head.tile},
-               {"inputs", std::move(inputs)},
-               {"outputs", head.outputs ? outputs_json(*head.outputs) : OrderedJson()}});
+  return journal_line({{"tftf_journal", 1},
+                       {"plan", head.plan},
+                       {"tile", head.tile},
+                       {"inputs", std::move(inputs)},
+                       {"outputs", head.outputs ? outputs_json(*head.outputs) : OrderedJson()}});
 }
 
 std::string journal_outputs_line(const std::vector<JournalOutput>& outputs) {
-  return line({{"outputs", outputs_json(outputs)}});
+  return journal_line({{"outputs", outputs_json(outputs)}});
 }
 
 std::string journal_batch_line(const JournalBatch& batch) {
@@ -78,17 +78,19 @@ std::string journal_batch_line(const JournalBatch& batch) {
       done.push_back(OrderedJson::array({output, span.begin, span.end}));
   OrderedJson values = OrderedJson::array();
   for (const auto& [index, value] : batch.values) append_value(values, index, value);
-  return line({{"phase", batch.phase}, {"done", std::move(done)}, {"values", std::move(values)}});
+  return journal_line({{"phase", batch.phase}, {"done", std::move(done)}, {"values", std::move(values)}});
 }
 
 std::string journal_result_line(size_t phase, std::span<const Value> values) {
   OrderedJson list = OrderedJson::array();
   for (size_t i = 0; i < values.size(); ++i)
     if (!is_zero(values[i])) append_value(list, i, values[i]);
-  return line({{"phase", phase}, {"result", std::move(list)}});
+  return journal_line({{"phase", phase}, {"result", std::move(list)}});
 }
 
-std::string journal_renamed_line(uint32_t output) { return line({{"out", output}, {"renamed", true}}); }
+std::string journal_renamed_line(uint32_t output) {
+  return journal_line({{"out", output}, {"renamed", true}});
+}
 
 bool Journal::was_done(const Extent& out) const {
   return out.bytes() == 0 ||

@@ -17,7 +17,7 @@ uint64_t tile_count(const Plan& plan, const PlanEntry& entry) {
   return count;
 }
 
-OrderedJson line(const Plan& plan, const PlanEntry& entry) {
+OrderedJson json_line(const Plan& plan, const PlanEntry& entry) {
   using Kind = PlanEntry::Kind;
   OrderedJson json;
   json[std::string(entry_kind_name(entry.kind))] = entry.name;
@@ -76,7 +76,7 @@ OrderedJson plan_json(const Plan& plan) {
                                {"size", output.known ? json_integer(output.size) : OrderedJson()},
                                {"header", output.known ? json_integer(output.header_bytes) : OrderedJson()}});
   json["lines"] = OrderedJson::array();
-  for (const PlanEntry& entry : plan.entries()) json["lines"].push_back(line(plan, entry));
+  for (const PlanEntry& entry : plan.entries()) json["lines"].push_back(json_line(plan, entry));
   return json;
 }
 

@@ -23,8 +23,8 @@ constexpr QuantFormat kBitmask24 = {"ct-sparse-24-bitmask", "compressed-tensors,
 constexpr std::string_view kActivations[] = {"input_scale", "output_scale", "input_zero_point",
                                              "output_zero_point", "input_global_scale"};
 
-QuantMatch start(const LayoutScan& scan, const QuantFormat& format, std::string_view module, TensorRef weight,
-                 std::string_view role) {
+QuantMatch start_compressed_tensors(const LayoutScan& scan, const QuantFormat& format,
+                                    std::string_view module, TensorRef weight, std::string_view role) {
   QuantMatch match;
   match.layout = format.id;
   match.module = std::string(module) + ".weight";
@@ -94,7 +94,7 @@ void detect_packed(LayoutScan& scan, TensorRef packed) {
   const std::string name = std::string(module) + ".weight";
   const std::optional<TensorRef> scale = scan.sibling(module, ".weight_scale");
   if (info.dtype == DType::I32 && scan.sibling(module, ".scale_packed") && scan.sibling(module, ".meta")) {
-    QuantMatch match = start(scan, kMarlin24, module, packed, "weight_packed");
+    QuantMatch match = start_compressed_tensors(scan, kMarlin24, module, packed, "weight_packed");
     scan.add_companion(match, "scale_packed", module, ".scale_packed");
     scan.add_companion(match, "meta", module, ".meta");
     match.logical_dtype = native_dtype(scan.info(*match.find("scale_packed")).dtype);
@@ -114,7 +114,8 @@ void detect_packed(LayoutScan& scan, TensorRef packed) {
     if (!logical.empty()) logical.back() *= 2;
     const bool global = scan.sibling(module, ".weight_global_scale").has_value();
     if (scale_dtype == DType::F8_E4M3 && global) {
-      QuantMatch match = start(scan, kCompressedTensorsNvfp4, module, packed, "weight_packed");
+      QuantMatch match =
+          start_compressed_tensors(scan, kCompressedTensorsNvfp4, module, packed, "weight_packed");
       match.companions.push_back({"weight_scale", *scale});
       scan.add_companion(match, "weight_global_scale", module, ".weight_global_scale");
       add_optional(scan, match, module);
@@ -124,7 +125,8 @@ void detect_packed(LayoutScan& scan, TensorRef packed) {
       return scan.claim(std::move(match));
     }
     if (scale_dtype == DType::U8 || scale_dtype == DType::F8_E8M0) {
-      QuantMatch match = start(scan, kCompressedTensorsMxfp4, module, packed, "weight_packed");
+      QuantMatch match =
+          start_compressed_tensors(scan, kCompressedTensorsMxfp4, module, packed, "weight_packed");
       match.companions.push_back({"weight_scale", *scale});
       add_optional(scan, match, module);
       match.logical_shape = logical;
@@ -136,7 +138,7 @@ void detect_packed(LayoutScan& scan, TensorRef packed) {
                   global ? "weight_scale is not F8_E4M3" : "weight_global_scale is missing");
   }
   if (info.dtype != DType::I32) return;
-  QuantMatch match = start(scan, kPack, module, packed, "weight_packed");
+  QuantMatch match = start_compressed_tensors(scan, kPack, module, packed, "weight_packed");
   match.companions.push_back({"weight_scale", *scale});
   match.logical_dtype = native_dtype(scale_dtype);
   const bool has_shape =
@@ -158,7 +160,8 @@ void detect_sparse(LayoutScan& scan, TensorRef compressed) {
   const DType shape_dtype = scan.info(*shape).dtype;
   if (shape_dtype != DType::I64 && shape_dtype != DType::I32) return;
   const bool rows = scan.sibling(module, ".row_offsets").has_value();
-  QuantMatch match = start(scan, rows ? kBitmask : kBitmask24, module, compressed, "compressed");
+  QuantMatch match =
+      start_compressed_tensors(scan, rows ? kBitmask : kBitmask24, module, compressed, "compressed");
   match.companions.push_back({"bitmask", *bitmask});
   match.companions.push_back({"shape", *shape});
   scan.add_companion(match, "row_offsets", module, ".row_offsets");
@@ -207,7 +210,7 @@ void detect_plain(LayoutScan& scan, TensorRef scale, bool ours) {
     format = &kNaive;
   else
     return;
-  QuantMatch match = start(scan, *format, module, *weight, "weight");
+  QuantMatch match = start_compressed_tensors(scan, *format, module, *weight, "weight");
   match.companions.push_back({"weight_scale", scale});
   add_optional(scan, match, module);
   match.logical_dtype = native_dtype(scales.dtype);

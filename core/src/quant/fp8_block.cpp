@@ -18,8 +18,8 @@ bool is_block_scale(DType dtype) {
   return is_scale_float(dtype) || dtype == DType::F64 || dtype == DType::F8_E8M0;
 }
 
-QuantMatch start(const LayoutScan& scan, const QuantFormat& format, TensorRef weight, std::string_view role,
-                 TensorRef scale) {
+QuantMatch start_fp8_block(const LayoutScan& scan, const QuantFormat& format, TensorRef weight,
+                           std::string_view role, TensorRef scale) {
   QuantMatch match;
   match.layout = format.id;
   match.module = scan.info(weight).name;
@@ -56,7 +56,7 @@ void detect_block(LayoutScan& scan, TensorRef scale) {
                   (declared ? " is smaller than " + shape_text(shape) + " needs with blocks of " +
                                   std::to_string(declared->rows) + " x " + std::to_string(declared->columns)
                             : " fits " + shape_text(shape) + " with no block size"));
-  QuantMatch match = start(scan, kBlock, *weight, "weight_scale_inv", scale);
+  QuantMatch match = start_fp8_block(scan, kBlock, *weight, "weight_scale_inv", scale);
   match.block[0] = block->rows;
   match.block[1] = block->columns;
   const std::string_view name = scan.info(*weight).name;
@@ -83,7 +83,7 @@ void detect_v4(LayoutScan& scan, TensorRef scale) {
   if (fp4) {
     const auto columns = checked_mul(codes.shape[1], 2);
     if (!columns || grid[0] != codes.shape[0] || grid[1] != ceil_div(*columns, 32)) return broken(kV4Fp4);
-    QuantMatch match = start(scan, kV4Fp4, *weight, "scale", scale);
+    QuantMatch match = start_fp8_block(scan, kV4Fp4, *weight, "scale", scale);
     match.logical_shape->back() = *columns;
     match.bits = 4;
     match.group_size = 32;
@@ -92,7 +92,7 @@ void detect_v4(LayoutScan& scan, TensorRef scale) {
   const std::optional<BlockSize> block =
       fit_blocks(codes.shape[0], codes.shape[1], grid[0], grid[1], declared_blocks(scan.config()));
   if (!block) return broken(kV4Fp8);
-  QuantMatch match = start(scan, kV4Fp8, *weight, "scale", scale);
+  QuantMatch match = start_fp8_block(scan, kV4Fp8, *weight, "scale", scale);
   match.block[0] = block->rows;
   match.block[1] = block->columns;
   scan.claim(std::move(match));

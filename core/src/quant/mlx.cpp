@@ -48,7 +48,7 @@ std::optional<Numbers> only_solution(uint64_t product) {
   return found;
 }
 
-void detect_module(LayoutScan& scan, TensorRef scales) {
+void detect_mlx_module(LayoutScan& scan, TensorRef scales) {
   const std::string_view module = scan.stem(scales, ".scales");
   const std::optional<TensorRef> weight = scan.sibling(module, ".weight");
   if (!weight || scan.info(*weight).dtype != DType::U32) return;
@@ -110,7 +110,7 @@ void detect_module(LayoutScan& scan, TensorRef scales) {
 
 void detect_mlx(LayoutScan& scan) {
   for (TensorRef scales : scan.ending(".scales"))
-    if (scan.is_free(scales)) detect_module(scan, scales);
+    if (scan.is_free(scales)) detect_mlx_module(scan, scales);
 }
 
 constexpr const QuantFormat* kMlxFormats[] = {&kAffine, &kMlxMxfp4, &kMlxMxfp8, &kMlxNvfp4};

@@ -20,8 +20,8 @@ constexpr QuantFormat kFp8Block = {"modelopt-fp8-block", "ModelOpt FP8, block sc
 constexpr QuantFormat kModeloptInt8 = {"modelopt-int8", "ModelOpt INT8"};
 constexpr std::string_view kModeloptScale = ".weight_scale";
 
-QuantMatch start(const LayoutScan& scan, const QuantFormat& format, std::string_view module, TensorRef weight,
-                 TensorRef scale) {
+QuantMatch start_modelopt(const LayoutScan& scan, const QuantFormat& format, std::string_view module,
+                          TensorRef weight, TensorRef scale) {
   QuantMatch match;
   match.layout = format.id;
   match.module = scan.info(weight).name;
@@ -60,7 +60,8 @@ void detect_nvfp4(LayoutScan& scan, std::string_view module, TensorRef weight, T
   if (modelopt && grid != linear)
     return broken("weight_scale " + shape_text(grid) + " is swizzled; ModelOpt's is " + shape_text(linear));
   const bool proven = grid == linear && linear != swizzled;
-  QuantMatch match = start(scan, modelopt || proven ? kModeloptNvfp4 : kAmbiguous, module, weight, scale);
+  QuantMatch match =
+      start_modelopt(scan, modelopt || proven ? kModeloptNvfp4 : kAmbiguous, module, weight, scale);
   match.logical_shape->back() = columns;
   match.bits = 4;
   match.group_size = 16;
@@ -77,7 +78,7 @@ void detect_bytes(LayoutScan& scan, std::string_view module, TensorRef weight, T
     Shape wanted = codes;
     wanted.back() = ceil_div(codes.back() * 2, 32);
     if (grid != wanted) return;
-    QuantMatch match = start(scan, kModeloptMxfp4, module, weight, scale);
+    QuantMatch match = start_modelopt(scan, kModeloptMxfp4, module, weight, scale);
     match.logical_shape->back() *= 2;
     match.bits = 4;
     match.group_size = 32;
@@ -89,7 +90,7 @@ void detect_bytes(LayoutScan& scan, std::string_view module, TensorRef weight, T
                    grid.back() > 0 && codes.back() % grid.back() == 0 && codes.back() / grid.back() >= 16 &&
                    std::equal(codes.begin(), codes.begin() + static_cast<std::ptrdiff_t>(rows), grid.begin());
   if (!awq) return;
-  QuantMatch match = start(scan, kInt4Awq, module, weight, scale);
+  QuantMatch match = start_modelopt(scan, kInt4Awq, module, weight, scale);
   (*match.logical_shape)[rows] *= 2;
   match.bits = 4;
   match.group_size = codes.back() / grid.back();
@@ -106,7 +107,7 @@ void detect_eight_bits(LayoutScan& scan, std::string_view module, TensorRef weig
                               : kind == ScaleShape::kTensor  ? &kModeloptFp8
                               : kind == ScaleShape::kChannel ? &kFp8Channel
                                                              : &kFp8Block;
-  QuantMatch match = start(scan, *format, module, weight, scale);
+  QuantMatch match = start_modelopt(scan, *format, module, weight, scale);
   match.bits = 8;
   if (kind == ScaleShape::kOther) {
     const std::optional<BlockSize> block = block_of(codes, grid, declared_blocks(scan.config()));

@@ -151,7 +151,7 @@ const QuantFormat* named_packing(const LayoutScan& scan, const Module& module) {
   return nullptr;
 }
 
-void detect_module(LayoutScan& scan, TensorRef qweight, GptqZeros& zeros) {
+void detect_qweight_module(LayoutScan& scan, TensorRef qweight, GptqZeros& zeros) {
   Module module;
   module.qweight = qweight;
   module.name = scan.stem(qweight, kSuffix);
@@ -210,7 +210,7 @@ void detect_module(LayoutScan& scan, TensorRef qweight, GptqZeros& zeros) {
 
 void detect_qweight(LayoutScan& scan) {
   GptqZeros zeros(scan);
-  for (TensorRef qweight : scan.ending(kSuffix)) detect_module(scan, qweight, zeros);
+  for (TensorRef qweight : scan.ending(kSuffix)) detect_qweight_module(scan, qweight, zeros);
   zeros.claim_all(kGptqV1, kGptqV2);
 }
 

@@ -56,7 +56,7 @@ uint64_t convert(const ScaledRun& run, const Rectangle& part, const std::byte* c
   return 0;
 }
 
-uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+uint64_t smaller_code(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 // Rows row..row + rows of the matrix, columns begin..end, the first element at `at` in the run: block by
 // block.
@@ -65,10 +65,10 @@ uint64_t convert_rows(const ScaledRun& run, uint64_t row, uint64_t rows, uint64_
                       uint64_t at, const std::byte* codes, std::byte* out) {
   uint64_t overflowed = 0;
   for (uint64_t done = 0; done < rows;) {
-    const uint64_t height = smaller(rows - done, run.block_rows - (row + done) % run.block_rows);
+    const uint64_t height = smaller_code(rows - done, run.block_rows - (row + done) % run.block_rows);
     const float* scales = run.scales + ((row + done) / run.block_rows) * run.row_stride;
     for (uint64_t column = begin; column < end;) {
-      const uint64_t width = smaller(end - column, run.block_cols - column % run.block_cols);
+      const uint64_t width = smaller_code(end - column, run.block_cols - column % run.block_cols);
       const Rectangle part{at + done * run.cols + (column - begin), run.cols, height, width,
                            scales[(column / run.block_cols) * run.col_stride]};
       overflowed += convert<To>(run, part, codes, out);
@@ -89,7 +89,7 @@ uint64_t code_table::dequantize_f8(const ScaledRun& run, const std::byte* codes,
     uint64_t row = run.first / run.cols, done = 0, overflowed = 0;
     const uint64_t column = run.first % run.cols;
     if (column != 0) {
-      const uint64_t length = smaller(run.count, run.cols - column);
+      const uint64_t length = smaller_code(run.count, run.cols - column);
       overflowed += convert_rows<To>(run, row, 1, column, column + length, 0, codes, out);
       done = length;
       ++row;

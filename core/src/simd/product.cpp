@@ -35,7 +35,7 @@ void pack(const KernelTable& kernels, DType dtype, const std::byte* a, bool tran
       panels[(j / kPanelColumns) * rank * kPanelColumns + k * kPanelColumns + j % kPanelColumns] = 0;
 }
 
-uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+uint64_t smaller_panel(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 // merge_strip(delta, row, column offset within the rectangle, length) -> count.
 template <class T, class Product, class Merge>
@@ -43,10 +43,10 @@ uint64_t merge_strips(const PanelProduct<T>& task, Product product, Merge merge_
   uint64_t lost = 0;
   T delta[kStripRows * kStripColumns];
   for (uint64_t row = 0; row < task.rows; row += kStripRows) {
-    const uint64_t rows = smaller(kStripRows, task.rows - row);
+    const uint64_t rows = smaller_panel(kStripRows, task.rows - row);
     for (uint64_t column = task.col_begin; column < task.col_end;) {
       // Strips end on panel borders, so only the first and the last of a row hold part of a panel.
-      const uint64_t end = smaller(task.col_end, (column / kStripColumns + 1) * kStripColumns);
+      const uint64_t end = smaller_panel(task.col_end, (column / kStripColumns + 1) * kStripColumns);
       PanelProduct<T> strip = task;
       strip.b = task.b + row * task.b_stride;
       strip.rows = rows;

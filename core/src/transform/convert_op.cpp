@@ -24,7 +24,7 @@ ElementRange range_of(const Item& item, uint64_t tile) {
 
 uint64_t bytes_of(uint64_t elements, DType dtype) { return elements * dtype_bits(dtype) / 8; }
 
-void io(const Item& item, uint64_t tile, const Tables&, StepIo& step) {
+void convert_io(const Item& item, uint64_t tile, const Tables&, StepIo& step) {
   const Chain& chain = chain_of(item);
   const ElementRange range = range_of(item, tile);
   step.in.push_back(slice(item.in[0], bytes_of(range.first, chain.in), bytes_of(range.count, chain.in)));
@@ -37,7 +37,7 @@ void io(const Item& item, uint64_t tile, const Tables&, StepIo& step) {
   }
 }
 
-uint64_t scratch(const Item& item) {
+uint64_t convert_scratch(const Item& item) {
   uint64_t bytes = 0;
   const Chain& chain = chain_of(item);
   for (const Stage& stage : chain.stages) {
@@ -46,8 +46,8 @@ uint64_t scratch(const Item& item) {
   return bytes + 2 * kPieceBytes;
 }
 
-void run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
-         Value& value) noexcept {
+void convert_run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
+                 Value& value) noexcept {
   const Chain& chain = chain_of(item);
   const size_t stages = chain.stages.size();
   const ElementRange range = range_of(item, tile);
@@ -137,8 +137,8 @@ uint64_t Chain::units_per_tile(uint64_t tile_bytes) const {
 }
 
 const StageOp kCastStage{.word = cast_word, .run = cast_run};
-const TileOp kConvertOp{.id = "convert", .io = io, .run = run, .scratch = scratch};
-const TileOp kExamineOp{.id = "examine", .io = io, .run = run, .scratch = scratch};
+const TileOp kConvertOp{.id = "convert", .io = convert_io, .run = convert_run, .scratch = convert_scratch};
+const TileOp kExamineOp{.id = "examine", .io = convert_io, .run = convert_run, .scratch = convert_scratch};
 const TileOp kCheckScaleOp{.id = "scale-check", .io = check_io, .run = check_run, .scratch = check_scratch};
 
 }  // namespace tftf::transform

@@ -58,7 +58,7 @@ std::string word(const Stage& stage) {
   return text + (stage.divide ? " divide" : "");
 }
 
-void io(const Stage& stage, const Item& item, ElementRange tile, StepIo& step) {
+void dequant_io(const Stage& stage, const Item& item, ElementRange tile, StepIo& step) {
   const Fp8Geometry& g = stage.geometry;
   const GridPart part = grid_part(g, tile);
   const uint64_t size = scale_bytes(stage);
@@ -89,7 +89,7 @@ uint64_t most_scales(const Fp8Geometry& g, uint64_t units) {
   return rows * cols;
 }
 
-uint64_t scratch(const Stage& stage, const Item& item, uint64_t units) {
+uint64_t dequant_scratch(const Stage& stage, const Item& item, uint64_t units) {
   return item.units == 0
              ? 0
              : rounded_up(most_scales(stage.geometry, std::min(units, item.units)) * sizeof(float));
@@ -107,8 +107,8 @@ void begin(const Stage& stage, const TileView& view) noexcept {
   cast(*view.kernels, stage.scale_dtype, DType::F32, view.in[0], view.scratch, part.rows * part.cols);
 }
 
-uint64_t run(const Stage& stage, const TileView& view, ElementRange piece, const std::byte* in,
-             std::byte* out) noexcept {
+uint64_t dequant_run(const Stage& stage, const TileView& view, ElementRange piece, const std::byte* in,
+                     std::byte* out) noexcept {
   const Fp8Geometry& g = stage.geometry;
   const GridPart part = grid_part(g, view.tile);
   ScaledRun task{};
@@ -139,11 +139,11 @@ uint64_t run(const Stage& stage, const TileView& view, ElementRange piece, const
 }  // namespace
 
 const StageOp kDequantFp8Stage{.word = word,
-                               .run = run,
+                               .run = dequant_run,
                                .inputs = 1,
-                               .io = io,
+                               .io = dequant_io,
                                .extra_bits = extra_bits,
-                               .scratch = scratch,
+                               .scratch = dequant_scratch,
                                .begin = begin};
 
 }  // namespace tftf::transform

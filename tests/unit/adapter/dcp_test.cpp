@@ -24,7 +24,7 @@ Folder read_folder(const std::string& name, std::initializer_list<std::string> f
   return folder;
 }
 
-Result<std::vector<NamedTensor>> read(const Folder& folder) {
+Result<std::vector<NamedTensor>> read_dcp(const Folder& folder) {
   std::vector<FileEntry> files;
   for (const auto& [name, text] : folder) files.push_back({name, text.size(), true, ""});
   DcpReader reader(files);
@@ -40,8 +40,8 @@ Result<std::vector<NamedTensor>> read(const Folder& folder) {
 TEST_CASE("one rank, several ranks, a newer .metadata and strided chunks give the same kind of adapter") {
   for (const char* name : {"ws2", "newmeta", "strided"}) {
     INFO(name);
-    const auto tensors = read(read_folder(std::string(name) + "/pytorch_model_fsdp_0",
-                                          {".metadata", "__0_0.distcp", "__1_0.distcp"}));
+    const auto tensors = read_dcp(read_folder(std::string(name) + "/pytorch_model_fsdp_0",
+                                              {".metadata", "__0_0.distcp", "__1_0.distcp"}));
     REQUIRE(tensors.ok());
     REQUIRE_FALSE(tensors->empty());
     for (const NamedTensor& tensor : *tensors) {
@@ -54,7 +54,7 @@ TEST_CASE("one rank, several ranks, a newer .metadata and strided chunks give th
 TEST_CASE("missing, cut and damaged files are refused by name") {
   const Folder good = read_folder("ws2/pytorch_model_fsdp_0", {".metadata", "__0_0.distcp", "__1_0.distcp"});
   auto message = [](const Folder& folder) {
-    auto tensors = read(folder);
+    auto tensors = read_dcp(folder);
     return tensors ? std::string() : tensors.error().message;
   };
   CHECK(message(good).empty());
@@ -72,12 +72,13 @@ TEST_CASE("missing, cut and damaged files are refused by name") {
     for (size_t at = 0; at < text.size(); at += 7) {
       bad = good;
       bad[name][at] = static_cast<char>(bad[name][at] ^ 0x41);
-      (void)read(bad);
+      (void)read_dcp(bad);
     }
 }
 
 TEST_CASE("an optimizer's folder holds no adapter") {
-  const auto tensors = read(read_folder("train/checkpoint-20/optimizer_0", {".metadata", "__0_0.distcp"}));
+  const auto tensors =
+      read_dcp(read_folder("train/checkpoint-20/optimizer_0", {".metadata", "__0_0.distcp"}));
   REQUIRE_FALSE(tensors.ok());
   CHECK(tensors.error().code == ErrorCode::kRefusedMissing);
 }

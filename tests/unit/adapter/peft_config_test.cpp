@@ -6,7 +6,7 @@ using namespace tftf;
 
 namespace {
 
-Result<PeftConfig> read(const std::string& text) {
+Result<PeftConfig> read_config(const std::string& text) {
   const JsonDocument document = parse_json(text, JsonDialect::kPython);
   REQUIRE_FALSE(document.error);
   return read_peft_config("adapter_config.json", document.root);
@@ -15,7 +15,7 @@ Result<PeftConfig> read(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a configuration as PEFT writes it") {
-  auto config = read(
+  auto config = read_config(
       R"({"peft_type":"LORA","r":4,"lora_alpha":16,"use_rslora":true,"target_modules":["q_proj","v_proj"],
     "rank_pattern":{"a":2,"b":3},"alpha_pattern":{},"exclude_modules":null,"layers_to_transform":3,"loftq_config":{},
     "qalora_group_size":16,"use_qalora":false,"init_lora_weights":"pissa_niter_4","trainable_token_indices":{"embed":[1,2]}})");
@@ -52,12 +52,12 @@ TEST_CASE("what changes a merge is understood or refused") {
                            R"({"layers_to_transform":"x"})",
                            R"([])"}) {
     INFO(text);
-    CHECK_FALSE(read(text).ok());
+    CHECK_FALSE(read_config(text).ok());
   }
   for (const char* text :
        {R"({})", R"({"peft_type":"OFT","r":0,"oft_block_size":32})", R"({"peft_type":"lora","r":8})",
         R"({"alora_invocation_tokens":null,"kasa_config":{},"use_qalora":false})"}) {
     INFO(text);
-    CHECK(read(text).ok());
+    CHECK(read_config(text).ok());
   }
 }

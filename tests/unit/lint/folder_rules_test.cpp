@@ -26,7 +26,7 @@ MemoryFiles shards(const std::vector<std::string>& names) {
 }
 
 // An index of these files, relative to its folder.
-std::string index_of(const std::vector<std::string>& names, const std::string& folder = {}) {
+std::string folder_index(const std::vector<std::string>& names, const std::string& folder = {}) {
   nlohmann::json map;
   for (const std::string& name : names) map["t." + folder + name] = name;
   return nlohmann::json{{"metadata", {{"total_size", 4 * names.size()}}}, {"weight_map", map}}.dump();
@@ -65,7 +65,7 @@ TEST_CASE("IX018: numbers of a family without a gap, from 1 or from 0") {
     std::vector<std::string> names;
     for (int number : numbers) names.push_back(shard("model", number, total));
     MemoryFiles files = shards(names);
-    files["model.safetensors.index.json"] = index_of(names);
+    files["model.safetensors.index.json"] = folder_index(names);
     return ix(files);
   };
   const Lines gap = {"IX018 . model"};
@@ -82,7 +82,7 @@ TEST_CASE("IX018: numbers of a family without a gap, from 1 or from 0") {
 
   std::vector<std::string> names = {shard("model", 2, 9), shard("model", 6, 9)};
   MemoryFiles files = shards(names);
-  files["model.safetensors.index.json"] = index_of(names);
+  files["model.safetensors.index.json"] = folder_index(names);
   const LintResult result = run_lint(files);
   for (const Diagnostic& finding : result.findings)
     if (finding.rule == Rule::IX018)
@@ -93,11 +93,11 @@ TEST_CASE("IX019, IX020: left-overs of another save") {
   const std::vector<std::string> now = {shard("model", 1, 2), shard("model", 2, 2)};
   const std::string old = shard("model", 3, 3);
   MemoryFiles files = shards({now[0], now[1], old});
-  files["model.safetensors.index.json"] = index_of(now);
+  files["model.safetensors.index.json"] = folder_index(now);
   CHECK(ix(files) == Lines{"IX019 . model", "IX020 " + old + " -"});
   // Other prefixes and variants are other families.
   files = shards({now[0], now[1], shard("other", 1, 1), shard("model", 1, 1, "fp16")});
-  files["model.safetensors.index.json"] = index_of(now);
+  files["model.safetensors.index.json"] = folder_index(now);
   CHECK(ix(files).empty());
   // An index that cannot be used says nothing about what is stale.
   files = shards({now[0], now[1]});
@@ -107,26 +107,26 @@ TEST_CASE("IX019, IX020: left-overs of another save") {
   CHECK(ix(files) == Lines{"IX002 model.safetensors.index.json -"});
   // Named by another index of the folder: not stale.
   files = shards({now[0], now[1], shard("model", 2, 2, "fp16")});
-  files["model.safetensors.index.json"] = index_of(now);
+  files["model.safetensors.index.json"] = folder_index(now);
   CHECK(ix(files) == Lines{"IX018 . model", "IX022 . model"});
 }
 
 TEST_CASE("IX021: a single file beside its index") {
   const std::vector<std::string> now = {shard("model", 1, 2), shard("model", 2, 2)};
   MemoryFiles files = shards({now[0], now[1], "model.safetensors"});
-  files["model.safetensors.index.json"] = index_of(now);
+  files["model.safetensors.index.json"] = folder_index(now);
   CHECK(ix(files) == Lines{"IX021 . model"});
   // Named by the index, or another stem or variant: fine.
   files = shards({"model.safetensors"});
-  files["model.safetensors.index.json"] = index_of({"model.safetensors"});
+  files["model.safetensors.index.json"] = folder_index({"model.safetensors"});
   CHECK(ix(files).empty());
   files = shards({now[0], now[1], "model.fp16.safetensors", "other.safetensors"});
-  files["model.safetensors.index.json"] = index_of(now);
+  files["model.safetensors.index.json"] = folder_index(now);
   CHECK(ix(files).empty());
   // The variant's own single file.
   const std::vector<std::string> half = {shard("model", 1, 2, "fp16"), shard("model", 2, 2, "fp16")};
   files = shards({half[0], half[1], "model.fp16.safetensors"});
-  files["model.safetensors.index.fp16.json"] = index_of(half);
+  files["model.safetensors.index.fp16.json"] = folder_index(half);
   CHECK(ix(files) == Lines{"IX021 . model"});
 }
 
@@ -137,14 +137,14 @@ TEST_CASE("IX022: shards need an index of their family") {
   // Both spellings of a variant's family find its index.
   const std::vector<std::string> older = {shard("model.fp16", 1, 2), shard("model.fp16", 2, 2)};
   MemoryFiles files = shards(older);
-  files["model.safetensors.index.fp16.json"] = index_of(older);
+  files["model.safetensors.index.fp16.json"] = folder_index(older);
   CHECK(ix(files).empty());
   const std::vector<std::string> newer = {shard("model", 1, 2, "fp16"), shard("model", 2, 2, "fp16")};
   files = shards(newer);
-  files["model.safetensors.index.fp16.json"] = index_of(newer);
+  files["model.safetensors.index.fp16.json"] = folder_index(newer);
   CHECK(ix(files).empty());
   files = shards(newer);
-  files["model.safetensors.index.json"] = index_of({});
+  files["model.safetensors.index.json"] = folder_index({});
   const LintResult result = run_lint(files);
   bool named = false;
   for (const Diagnostic& finding : result.findings)
@@ -156,7 +156,7 @@ TEST_CASE("IX022: shards need an index of their family") {
 TEST_CASE("shards of a parent's index are whole there and exempt in their own folder") {
   const std::vector<std::string> names = {shard("model", 1, 2), "deep/sub/" + shard("model", 2, 2)};
   MemoryFiles files = shards(names);
-  files["model.safetensors.index.json"] = index_of(names);
+  files["model.safetensors.index.json"] = folder_index(names);
   CHECK(ix(files) == Lines{"IX013 model.safetensors.index.json " + names[1]});
   // Another shard in that folder is judged as usual.
   const std::string more = "deep/sub/" + shard("model", 2, 3);

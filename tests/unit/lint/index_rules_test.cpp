@@ -48,7 +48,7 @@ Lines mapped(std::map<std::string, std::string> changes, const std::string& meta
   return index_findings(two_shards(index_of(metadata, map)));
 }
 
-const Diagnostic& only(const LintResult& result, Rule rule) {
+const Diagnostic& only_index(const LintResult& result, Rule rule) {
   const Diagnostic* found = nullptr;
   for (const Diagnostic& finding : result.findings) {
     if (finding.rule != rule) continue;
@@ -82,7 +82,7 @@ TEST_CASE("IX001: an index that is no JSON object says what it is instead") {
     MemoryFiles files = two_shards(text);
     const LintResult result = run_lint(files);
     CHECK(finding_lines(result.findings, {"IX"}) == Lines{"IX001 " + kIndex + " -"});
-    CHECK_THAT(message(only(result, Rule::IX001)), Catch::Contains(words));
+    CHECK_THAT(message(only_index(result, Rule::IX001)), Catch::Contains(words));
   }
   // What Python's json takes is taken.
   CHECK(index_findings(two_shards(
@@ -116,8 +116,8 @@ TEST_CASE("IX005: keys that occur twice, in weight_map and at the top level") {
       run_lint(two_shards(R"({"metadata":{"total_size":64},"weight_map":{"a":"x.safetensors",)" + rest +
                           R"(,"\u0061":")" + kFirst + "\"}}"));
   CHECK(finding_lines(twice.findings, {"IX"}) == Lines{"IX005 " + kIndex + " a"});
-  CHECK(message(only(twice, Rule::IX005)) == kIndex + ": \"a\" occurs 2 times in weight_map.");
-  CHECK(only(twice, Rule::IX005).pointer == "/weight_map/a");
+  CHECK(message(only_index(twice, Rule::IX005)) == kIndex + ": \"a\" occurs 2 times in weight_map.");
+  CHECK(only_index(twice, Rule::IX005).pointer == "/weight_map/a");
 
   const LintResult top = run_lint(
       two_shards(R"({"metadata":1,"weight_map":{"z":"gone.safetensors"},"metadata":{"total_size":64},)"
@@ -162,7 +162,7 @@ TEST_CASE("IX008: total_size is the sum of the mapped tensors' bytes") {
         Lines{"IX011 " + kIndex + " gone.safetensors"});
 
   const LintResult result = run_lint(two_shards(index_of(R"({"total_size":60})", kMap)));
-  CHECK(message(only(result, Rule::IX008)) ==
+  CHECK(message(only_index(result, Rule::IX008)) ==
         kIndex + ": total_size is 60, the mapped tensors sum to 64 (-4).");
 }
 
@@ -216,7 +216,7 @@ TEST_CASE("IX012: shard names that must not be opened") {
       return map;
     }())));
     CHECK(finding_lines(result.findings, {"IX"}) == Lines{"IX012 " + kIndex + " " + name});
-    CHECK_THAT(message(only(result, Rule::IX012)), Catch::EndsWith(": " + reason + "."));
+    CHECK_THAT(message(only_index(result, Rule::IX012)), Catch::EndsWith(": " + reason + "."));
   }
   for (const char* name :
        {"a..b.safetensors", "...safetensors", "x:y/z.safetensors", "\xC2\xA0.safetensors"}) {
@@ -249,17 +249,18 @@ TEST_CASE("IX015, IX016, IX017: where tensors are") {
 
   const LintResult wrong =
       run_lint(two_shards(index_of(kTotal, {{"a", kSecond}, {"b", kFirst}, {"c", kSecond}, {"d", kSecond}})));
-  CHECK(message(only(wrong, Rule::IX015)) == kIndex + ": \"a\" is mapped to \"" + kSecond +
-                                                 "\", which does not hold it; it is in \"" + kFirst + "\".");
+  CHECK(message(only_index(wrong, Rule::IX015)) == kIndex + ": \"a\" is mapped to \"" + kSecond +
+                                                       "\", which does not hold it; it is in \"" + kFirst +
+                                                       "\".");
 
   MemoryFiles files = two_shards(index_of(R"({"total_size":64})", kMap));
   files[kSecond] = weights({{"a", "F32", {2, 2}}, {"c", "F32", {4}}, {"d", "F32", {4}}});
   LintResult both = run_lint(files);
   CHECK(finding_lines(both.findings, {"IX"}) == Lines{"IX017 " + kIndex + " a"});
-  CHECK_THAT(message(only(both, Rule::IX017)), Catch::Contains("are equal"));
+  CHECK_THAT(message(only_index(both, Rule::IX017)), Catch::Contains("are equal"));
   files[kSecond] = weights({{"a", "F32", {4}}, {"c", "F32", {4}}, {"d", "F32", {4}}});
   both = run_lint(files);
-  CHECK_THAT(message(only(both, Rule::IX017)), Catch::Contains("differ"));
+  CHECK_THAT(message(only_index(both, Rule::IX017)), Catch::Contains("differ"));
 }
 
 TEST_CASE("a broken shard is left to its own rule") {
@@ -323,7 +324,7 @@ TEST_CASE("findings in an index have a place in its text") {
                            "\",\"b\":\"" + kFirst + "\",\n  \"\xC3\xA9\":1, \"c\":\"" + kSecond +
                            "\",\"d\":\"" + kSecond + "\"}}";
   const LintResult result = run_lint(two_shards(text));
-  const Diagnostic& finding = only(result, Rule::IX003);
+  const Diagnostic& finding = only_index(result, Rule::IX003);
   CHECK(finding.line == 3);
   CHECK(finding.column == 3);
   CHECK(finding.offset == text.find("\"\xC3\xA9"));

@@ -13,7 +13,7 @@ using test::sample_report;
 
 namespace {
 
-OrderedJson parsed(const std::string& text) {
+OrderedJson parsed_json(const std::string& text) {
   CHECK(text.back() == '\n');
   return test::parsed_json(text);
 }
@@ -29,7 +29,7 @@ using Keys = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("the JSON report has exactly the fields of the specification, in order") {
-  const OrderedJson report = parsed(json_report(sample_report()));
+  const OrderedJson report = parsed_json(json_report(sample_report()));
   CHECK(keys(report) == Keys{"validator", "input", "issues", "info"});
   CHECK(report["validator"] == OrderedJson({{"name", "tftf-lint"}, {"version", version()}}));
   CHECK(report["input"] == "model");
@@ -57,7 +57,7 @@ TEST_CASE("the JSON report has exactly the fields of the specification, in order
 }
 
 TEST_CASE("the JSON report describes readable files and folders") {
-  const OrderedJson info = parsed(json_report(sample_report()))["info"];
+  const OrderedJson info = parsed_json(json_report(sample_report()))["info"];
   CHECK(
       info.dump() ==
       R"({"files":[{"file":"a.safetensors","size":1096,"headerLength":1000,"tensors":3,)"
@@ -75,7 +75,7 @@ TEST_CASE("the JSON report describes readable files and folders") {
   report.inputs[0].folders[0].model_type.clear();
   report.inputs[0].folders[0].indexes = {"a.safetensors.index.json", "model.safetensors.index.json"};
   report.inputs[0].files[0].scan.header.metadata.clear();
-  const OrderedJson changed = parsed(json_report(report))["info"];
+  const OrderedJson changed = parsed_json(json_report(report))["info"];
   CHECK(changed["folders"][0]["adapter"].dump() ==
         R"({"peftType":"LORA","rank":16,"alpha":"32","baseModel":null,"modules":4})");
   CHECK(changed["folders"][0]["modelType"].is_null());
@@ -87,7 +87,7 @@ TEST_CASE("a time stamp only when asked for") {
   LintReport report = sample_report();
   CHECK(json_report(report) == json_report(sample_report()));
   report.timestamp = "2026-01-02T03:04:05Z";
-  CHECK(parsed(json_report(report))["timestamp"] == "2026-01-02T03:04:05Z");
+  CHECK(parsed_json(json_report(report))["timestamp"] == "2026-01-02T03:04:05Z");
 }
 
 TEST_CASE("several PATHs are told apart") {
@@ -96,7 +96,7 @@ TEST_CASE("several PATHs are told apart") {
   report.inputs[1].given = "other";
   report.issues.issues.push_back(report.issues.issues[0]);
   report.issues.issues.back().input = 1;
-  const OrderedJson json = parsed(json_report(report));
+  const OrderedJson json = parsed_json(json_report(report));
   CHECK(json["input"] == OrderedJson({"model", "other"}));
   CHECK(json["issues"]["messages"][0]["input"] == 0);
   CHECK(json["issues"]["messages"][5]["input"] == 1);
@@ -120,7 +120,7 @@ TEST_CASE("values of every kind, and numbers beyond 2^53 as text") {
                                        {"numbers", std::vector<uint64_t>{1, UINT64_MAX}}})};
   paths[0].findings[0].offset = UINT64_MAX;
   report.issues = apply_policy(paths, report.policy);
-  const OrderedJson issue = parsed(json_report(report))["issues"]["messages"][0];
+  const OrderedJson issue = parsed_json(json_report(report))["issues"]["messages"][0];
   CHECK(issue["offset"] == "18446744073709551615");
   CHECK(
       issue["values"].dump() ==
@@ -136,14 +136,14 @@ TEST_CASE("the limit is told by truncated, the counts stay whole") {
   std::vector<PathFindings> paths(1);
   paths[0].findings = {sample_finding(Rule::ST060, "f", ""), sample_finding(Rule::ST060, "f", "")};
   report.issues = apply_policy(paths, policy);
-  const OrderedJson issues = parsed(json_report(report))["issues"];
+  const OrderedJson issues = parsed_json(json_report(report))["issues"];
   CHECK(issues["numWarnings"] == 2);
   CHECK(issues["messages"].size() == 1);
   CHECK(issues["truncated"] == true);
 }
 
 TEST_CASE("JSON carries names exactly, whatever they hold") {
-  const OrderedJson report = parsed(json_report(hostile_report()));
+  const OrderedJson report = parsed_json(json_report(hostile_report()));
   size_t exact = 0;
   for (const std::string& name : hostile_names()) {
     const OrderedJson& issue = report["issues"]["messages"][2 * exact];
@@ -160,12 +160,12 @@ TEST_CASE("JSON carries names exactly, whatever they hold") {
 }
 
 TEST_CASE("the catalogue as data") {
-  const OrderedJson all = parsed(rules_json());
+  const OrderedJson all = parsed_json(rules_json());
   REQUIRE(all["rules"].size() == all_rules().size());
   for (size_t i = 0; i < all_rules().size(); ++i) {
     const RuleInfo& info = all_rules()[i];
     CHECK(keys(all["rules"][i]) == Keys{"id", "name", "severity", "checks", "message", "peers", "example"});
-    CHECK(all["rules"][i] == parsed(rule_json(info.rule)));
+    CHECK(all["rules"][i] == parsed_json(rule_json(info.rule)));
     CHECK(all["rules"][i]["id"] == info.id);
   }
 }

@@ -14,7 +14,7 @@ using test::XmlElement;
 
 namespace {
 
-XmlElement parsed(const LintReport& report) {
+XmlElement parsed_xml(const LintReport& report) {
   std::string problem;
   std::optional<XmlElement> root = parse_xml(junit_report(report), problem);
   INFO(problem);
@@ -33,7 +33,7 @@ const XmlElement& suite(const XmlElement& root, const std::string& name) {
 }  // namespace
 
 TEST_CASE("JUnit: a suite per file or folder, a case per rule with issues") {
-  const XmlElement root = parsed(sample_report());
+  const XmlElement root = parsed_xml(sample_report());
   REQUIRE(root.children.size() == 3);
   const XmlElement& folder = suite(root, "model/");
   REQUIRE(folder.children.size() == 3);
@@ -62,11 +62,11 @@ TEST_CASE("JUnit: tests are the rules evaluated there") {
   }
   LintReport report = sample_report();
   report.with_data = report.with_base = true;
-  XmlElement root = parsed(report);
+  XmlElement root = parsed_xml(report);
   CHECK(suite(root, "model/").attributes.at("tests") == std::to_string(ix + cf + lo));
   CHECK(suite(root, "model/a.safetensors").attributes.at("tests") == std::to_string(st + lo));
   report.with_data = report.with_base = false;
-  root = parsed(report);
+  root = parsed_xml(report);
   CHECK(suite(root, "model/").attributes.at("tests") == std::to_string(ix + cf - 1 + lo - 3));
   CHECK(suite(root, "model/a.safetensors").attributes.at("tests") == std::to_string(st - 9 + lo - 3));
 }
@@ -74,7 +74,7 @@ TEST_CASE("JUnit: tests are the rules evaluated there") {
 TEST_CASE("JUnit: a file without issues has one case that passes") {
   LintReport report = sample_report();
   report.issues = {};
-  for (const XmlElement& one : parsed(report).children) {
+  for (const XmlElement& one : parsed_xml(report).children) {
     REQUIRE(one.children.size() == 1);
     CHECK(one.children[0].attributes.at("name") == "container");
     CHECK(one.children[0].children.empty());
@@ -84,10 +84,10 @@ TEST_CASE("JUnit: a file without issues has one case that passes") {
 
 TEST_CASE("JUnit: warnings fail under --fail-on warning only") {
   LintPolicy policy;
-  CHECK(suite(parsed(sample_report(policy)), "model/").children[0].children[0].name == "system-out");
+  CHECK(suite(parsed_xml(sample_report(policy)), "model/").children[0].children[0].name == "system-out");
   policy.fail_on = Severity::kWarning;
-  CHECK(suite(parsed(sample_report(policy)), "model/").children[0].children[0].name == "failure");
-  CHECK(suite(parsed(sample_report(policy)), "model/").children[2].children[0].name == "system-out");
+  CHECK(suite(parsed_xml(sample_report(policy)), "model/").children[0].children[0].name == "failure");
+  CHECK(suite(parsed_xml(sample_report(policy)), "model/").children[2].children[0].name == "system-out");
 }
 
 TEST_CASE("JUnit: all messages of a rule are in its case, cut ones counted") {
@@ -98,7 +98,7 @@ TEST_CASE("JUnit: all messages of a rule are in its case, cut ones counted") {
   for (int i = 0; i < 5; ++i)
     paths[0].findings.push_back(sample_finding(Rule::ST055, "a.safetensors", "t" + std::to_string(i)));
   report.issues = apply_policy(paths, report.policy);
-  const XmlElement root = parsed(report);
+  const XmlElement root = parsed_xml(report);
   const std::string text = root.children[0].children[0].children[0].text;
   CHECK(text ==
         "warning\na.safetensors: contains no tensors.\na.safetensors: contains no tensors.\na.safetensors: "
@@ -107,7 +107,7 @@ TEST_CASE("JUnit: all messages of a rule are in its case, cut ones counted") {
 }
 
 TEST_CASE("JUnit stays well-formed XML 1.0 with any name") {
-  const XmlElement root = parsed(hostile_report());
+  const XmlElement root = parsed_xml(hostile_report());
   CHECK(root.children.size() == hostile_names().size());
   for (const XmlElement& one : root.children) {
     CHECK(one.children.size() == 2);

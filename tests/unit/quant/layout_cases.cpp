@@ -3,7 +3,7 @@
 namespace tftf {
 namespace {
 
-std::string words(uint32_t word, size_t count) {
+std::string packed_words(uint32_t word, size_t count) {
   std::string out;
   for (size_t i = 0; i < count; ++i) out.append(reinterpret_cast<const char*>(&word), 4);
   return out;
@@ -35,7 +35,7 @@ constexpr const char* kBf16 = R"("dtype":{"_type":"torch.dtype","_data":"bfloat1
 constexpr const char* kOriginal = R"("orig_dtype":{"_type":"torch.dtype","_data":"float16"})";
 
 HeaderTensor qzeros(uint32_t word, uint64_t groups, uint64_t columns) {
-  return {"m.qzeros", DType::I32, {groups, columns}, words(word, groups * columns)};
+  return {"m.qzeros", DType::I32, {groups, columns}, packed_words(word, groups * columns)};
 }
 
 }  // namespace

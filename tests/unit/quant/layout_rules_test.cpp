@@ -201,7 +201,7 @@ TEST_CASE("NVFP4: configuration or shape decide, equality decides nothing") {
   CHECK(problem(HeaderModel(tensors({24, 32}, {24, 2}), modelopt)).find("neither the linear") !=
         std::string::npos);
   HeaderModel side(tensors({128, 32}, {128, 4}));
-  side.add_side_file("hf_quant_config.json", R"({"quantization_config":{"quant_algo":"NVFP4"}})");
+  side.add_side_file("hf_quant_config.json", R"({"quantization":{"quant_algo":"NVFP4"}})");
   CHECK(side.found() == Found{{"modelopt-nvfp4", 1}});
 }
 
@@ -269,7 +269,7 @@ TEST_CASE("MLX: bits and groups of the configuration, per layer; without it only
                        std::move(config));
   };
   const std::string layers =
-      R"({"quantization_config":{"group_size":64,"bits":4,"lm_head":{"group_size":32,"bits":8}}})";
+      R"({"quantization":{"group_size":64,"bits":4,"lm_head":{"group_size":32,"bits":8}}})";
   const LayoutReport own = model({16, 16}, {16, 2}, layers).detect();
   CHECK(first_match(own).bits == 8);
   CHECK(first_match(own).logical_shape == Shape{16, 64});

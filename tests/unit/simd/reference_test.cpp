@@ -41,7 +41,7 @@ class Tables {
   size_t begin_ = 0;
 };
 
-uint32_t bits_of(float x) { return tftf::bit_cast<uint32_t>(x); }
+uint32_t reference_bits(float x) { return tftf::bit_cast<uint32_t>(x); }
 
 }  // namespace
 
@@ -69,7 +69,7 @@ TEST_CASE("F8_E4M3 and F8_E8M0 codes are read as torch reads them") {
   REQUIRE(e4m3.size() == 256);
   for (size_t code = 0; code < 256; ++code) {
     const float value = f8_values(DType::F8_E4M3)[code];
-    CHECK((std::isnan(value) ? std::isnan(e4m3[code]) : bits_of(value) == bits_of(e4m3[code])));
+    CHECK((std::isnan(value) ? std::isnan(e4m3[code]) : reference_bits(value) == reference_bits(e4m3[code])));
   }
   const auto e8m0 = tables.get<uint16_t>("e8m0_decode_bf16");
   const auto back = tables.get<uint8_t>("e8m0_encode_of_decode");
