@@ -1,5 +1,6 @@
 #include "session.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -126,6 +127,29 @@ int Session::fail(const Error& error) const {
 
 const std::atomic<bool>& Session::stop_requested() { return g_stop; }
 
+std::string Session::command_line(std::initializer_list<std::string_view> without) const {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+%@";
+  std::string text = program_;
+  for (const std::string& argument : arguments) {
+    if (std::find(without.begin(), without.end(), argument) != without.end()) continue;
+    if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string::npos) {
+      text += " " + argument;
+      continue;
+    }
+    text += " '";
+    for (const char c : argument) {
+      if (c == '\'') {
+        text += "'\\''";
+      } else {
+        text += c;
+      }
+    }
+    text += '\'';
+  }
+  return text;
+}
+
 int run_program(Session& session, int argc, char** argv, void (*build)(CLI::App&, Session&)) {
   std::signal(SIGINT, on_stop_signal);
   std::signal(SIGTERM, on_stop_signal);
@@ -134,7 +158,8 @@ int run_program(Session& session, int argc, char** argv, void (*build)(CLI::App&
   try {
     CLI::App app;
     build(app, session);
-    status = parse_and_run(session, std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), app);
+    session.arguments.assign(argv + (argc > 0 ? 1 : 0), argv + argc);
+    status = parse_and_run(session, session.arguments, app);
   } catch (const std::bad_alloc&) {
     status = session.fail({.code = ErrorCode::kInternal, .message = "There was not enough memory."});
   } catch (const std::exception& error) {

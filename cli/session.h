@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,7 +47,11 @@ class Session {
   // A command may take arguments out before the options are read (`run` and its chain).
   std::function<void(CLI::App&, std::vector<std::string>&)> before_parse;
 
+  std::vector<std::string> arguments;  // as given, without the program
+
   const std::string& program() const { return program_; }
+  // The command as it was given, quoted for a shell, without the options named: for messages that tell how to go on.
+  std::string command_line(std::initializer_list<std::string_view> without = {}) const;
 
   // The chosen kernel table; kUsage when there is none of that name here.
   Result<const KernelTable*> kernels() const;

@@ -223,9 +223,12 @@ int run_transform(const Session& session, const std::string& command, const std:
   }();
   if (!done) {
     Error error = std::move(done).error();
-    const bool resumable = error.code == ErrorCode::kInterrupted || error.code == ErrorCode::kIoSpace ||
-                           error.code == ErrorCode::kIoWrite || error.code == ErrorCode::kIoRead;
-    if (resumable) error.message += " Run the same command again to continue.";
+    // A journal that is still there is one to go on with.
+    const auto journal = journal_tile(target);
+    if (journal && *journal && !error.message.empty()) {
+      error.message.pop_back();
+      error.message += "; this continues: " + escape_text(session.command_line({"--no-resume"})) + ".";
+    }
     return session.fail(error);
   }
   report(transform->final_account(done->bytes_read, done->bytes_written, done->resumed));
