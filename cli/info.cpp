@@ -78,22 +78,6 @@ class SmallReads {
   std::shared_ptr<ByteSource> open_;
 };
 
-// Why a model without a sound weight file is none.
-Error broken_model(const ModelInfo& info) {
-  Error error;
-  error.code = ErrorCode::kRefusedInput;
-  error.file = info.checkpoint->listing.given;
-  error.message = quote_name(error.file) + " holds no sound weight file";
-  for (const Shard& shard : info.checkpoint->shards)
-    for (const Diagnostic& finding : shard.findings)
-      if (rule_info(finding.rule).severity == Severity::kError) {
-        error.message += ": " + message(finding);
-        return error;
-      }
-  error.message += ".";
-  return error;
-}
-
 int run_info(Session& session, const InfoArguments& arguments) {
   ReaderOptions options;
   options.mode = ReadMode::kInspect;
@@ -101,11 +85,7 @@ int run_info(Session& session, const InfoArguments& arguments) {
   Result<NativeModel> model = read_model(arguments.model, options);
   if (!model) return session.fail(model.error());
   const Checkpoint& checkpoint = model->checkpoint;
-  if (checkpoint.shards.empty() && !checkpoint.index && checkpoint.side_files.empty())
-    return session.fail(
-        Error{.code = ErrorCode::kRefusedInput,
-              .message = quote_name(arguments.model) + " holds no weights, index or configuration.",
-              .file = arguments.model});
+  if (const std::optional<Error> nothing = nothing_to_inspect(checkpoint)) return session.fail(*nothing);
   Inspector inspector(checkpoint);
   SmallReads(*model).serve(inspector);
   const ModelInfo info = inspector.take();
@@ -123,11 +103,11 @@ int run_info(Session& session, const InfoArguments& arguments) {
   }
   if (!arguments.filter.empty() && !info.rows.empty() && filtered_rows(info, arguments.filter).empty())
     session.warn("no tensor name holds " + quote_name(arguments.filter) + ".");
-  if (info.kind != ModelKind::kBroken) return 0;
+  const std::optional<Error> broken = broken_model(info);
+  if (!broken) return 0;
   // The document on stdout is complete; only the reason is still to be said.
-  const Error error = broken_model(info);
-  session.warn(error.message);
-  return error_exit_status(error.code);
+  session.warn(broken->message);
+  return error_exit_status(broken->code);
 }
 
 }  // namespace

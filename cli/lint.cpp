@@ -96,51 +96,21 @@ void add_lint_options(CLI::App& command, LintArguments& arguments) {
   command.add_flag("--timestamp", arguments.timestamp, "Put the time into the report")->group(kOutputGroup);
 }
 
-Result<std::vector<Rule>> parse_lists(const std::vector<std::string>& lists) {
-  std::vector<Rule> rules;
-  for (const std::string& list : lists) {
-    Result<std::vector<Rule>> some = parse_rule_list(list);
-    if (!some) return some;
-    rules.insert(rules.end(), some->begin(), some->end());
-  }
-  return rules;
-}
-
 Result<LintPolicy> read_policy(const LintArguments& arguments) {
-  LintPolicy policy;
-  if (!arguments.only.empty() && !arguments.ignore.empty())
-    return usage("--only and --ignore exclude each other.");
-  Result<std::vector<Rule>> only = parse_lists(arguments.only);
-  if (!only) return std::move(only).error();
-  Result<std::vector<Rule>> ignore = parse_lists(arguments.ignore);
-  if (!ignore) return std::move(ignore).error();
-  policy.only = std::move(*only);
-  policy.ignore = std::move(*ignore);
-  for (const std::string& text : arguments.severities) {
-    Result<std::pair<Rule, Severity>> entry = parse_severity_override(text);
-    if (!entry) return std::move(entry).error();
-    policy.overrides.push_back(*entry);
-  }
-  if (arguments.max_issues) policy.max_issues = *arguments.max_issues;
-  if (!arguments.fail_on.empty()) {
-    Result<Severity> level = parse_fail_level(arguments.fail_on);
-    if (!level) return std::move(level).error();
-    policy.fail_on = *level;
-  }
-  if (arguments.strict) {
-    if (!arguments.fail_on.empty() && policy.fail_on != Severity::kWarning)
-      return usage("--strict is --fail-on warning; the command line also says --fail-on " +
-                   arguments.fail_on + ".");
-    policy.fail_on = Severity::kWarning;
-  }
-  if (!arguments.config.empty()) {
-    Result<std::string> text = read_small_file(arguments.config);
-    if (!text) return std::move(text).error();
-    Result<LintConfig> config = parse_lint_config(arguments.config, *text);
-    if (!config) return std::move(config).error();
-    merge_config(policy, *config, arguments.max_issues.has_value());
-  }
-  return policy;
+  PolicyWords words{.only = arguments.only,
+                    .ignore = arguments.ignore,
+                    .severities = arguments.severities,
+                    .max_issues = arguments.max_issues,
+                    .fail_on = arguments.fail_on,
+                    .strict = arguments.strict};
+  // A contradiction among the options is told before a configuration that cannot be read.
+  Result<LintPolicy> alone = make_policy(words);
+  if (!alone || arguments.config.empty()) return alone;
+  Result<std::string> text = read_small_file(arguments.config);
+  if (!text) return std::move(text).error();
+  words.config_file = arguments.config;
+  words.config_text = std::move(*text);
+  return make_policy(words);
 }
 
 Result<ReportFormat> read_format(const LintArguments& arguments, bool json) {

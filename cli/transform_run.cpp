@@ -12,8 +12,8 @@
 #include "progress.h"
 #include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
-#include "tftf/base/json_value.h"
 #include "tftf/base/size_text.h"
+#include "tftf/checkpoint/lone_shard.h"
 #include "tftf_native/executor.h"
 
 namespace tftf::cli {
@@ -26,18 +26,13 @@ uint32_t thread_count(const Session& session) {
                                      : std::max(1u, std::thread::hardware_concurrency());
 }
 
-// Whether an index in the folder names the file as a shard.
-std::optional<std::string> index_that_names(const NativeModel& model, const std::vector<FileEntry>& folder) {
+// What an index in the folder says of a lone file.
+std::optional<std::string> shard_warning(const NativeModel& model, const std::vector<FileEntry>& folder) {
   for (const FileEntry& file : folder) {
-    if (!ends_with(file.name, ".safetensors.index.json") || !file.regular) continue;
+    if (!may_index(file)) continue;
     std::ifstream stream(model.path_of(file.name), std::ios::binary);
     const std::string text(std::istreambuf_iterator<char>(stream), {});
-    const JsonDocument document = parse_json(text, JsonDialect::kPython);
-    const JsonValue* map = document.root.get("weight_map");
-    if (map == nullptr) continue;
-    for (const JsonValue::Member& member : map->members) {
-      if (member.second.is_string() && member.second.text == model.checkpoint.listing.main) return file.name;
-    }
+    if (auto warning = lone_shard_warning(model.checkpoint.listing, file.name, text)) return warning;
   }
   return std::nullopt;
 }
@@ -173,10 +168,7 @@ int run_transform(const Session& session, const std::string& command, const std:
     request.layout.single_name = std::filesystem::path(options.output).filename().string();
   std::vector<std::string> warnings;
   if (kind == ModelListing::Kind::kFile) {
-    if (const auto index = index_that_names(*model, request.folder)) {
-      warnings.push_back(quote_name(path) + " is one shard of the model that " + quote_name(*index) +
-                         " beside it describes; only this shard is read.");
-    }
+    if (auto warning = shard_warning(*model, request.folder)) warnings.push_back(*std::move(warning));
   }
   if (options.tile_size) {
     request.tile_bytes = *options.tile_size;

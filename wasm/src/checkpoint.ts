@@ -1,7 +1,8 @@
 import type { InfoDocument, OperationInfo } from './documents.js';
+import type { TftfError } from './error.js';
 import type { TaskOptions } from './progress.js';
 import type { SourceTree } from './source.js';
-import type { StoredTensor, TensorReader } from './tensor.js';
+import type { LogicalTensor, StoredTensor } from './tensor.js';
 import type { PlanRequest, TransformPlan } from './transform.js';
 
 export interface OpenOptions extends TaskOptions {
@@ -32,14 +33,21 @@ export interface Checkpoint {
   /** infoJson(), parsed. */
   info(filter?: string): InfoDocument;
   infoText(options?: InfoTextOptions): string;
+  /** Some tensor's name holds this text. */
+  matches(filter: string): boolean;
+  /** Why no weight file is sound; null when one is. */
+  broken(): TftfError | null;
   /** Configuration files that the reader took along, and the index. */
   sideFiles(): SideFile[];
   /** The table of operations with `applicable` and `reason` for this checkpoint. */
   operations(): OperationInfo[];
   /** By position in info().tensors (unfiltered). */
   tensor(index: number): StoredTensor;
-  /** The tensor as its layout means it; rejects with 'refused-unsupported' where nothing can tell. */
-  logicalTensor(index: number, options?: TaskOptions): Promise<TensorReader>;
+  /**
+   * The tensor as its quantised layout means it, in F32. Rejects with 'refused-unsupported' where it is plain or nothing
+   * here reads its layout, and with whatever a conversion of it would be refused for. Close it after use.
+   */
+  logicalTensor(index: number, options?: TaskOptions): Promise<LogicalTensor>;
   /**
    * Plans operations over this input, reading it anew and strictly: what `info` still shows may be refused here.
    * Nothing is written.
@@ -47,8 +55,3 @@ export interface Checkpoint {
   plan(request: PlanRequest, options?: TaskOptions): Promise<TransformPlan>;
   close(): Promise<void>;
 }
-
-/** `openCheckpoint(tree)`: rejects when there is nothing to look at; broken files open and say so in info(). */
-export type OpenCheckpoint = (tree: SourceTree, options?: OpenOptions) => Promise<Checkpoint>;
-/** The table of operations without a checkpoint. */
-export type Operations = () => Promise<OperationInfo[]>;

@@ -1,4 +1,4 @@
-import type { LintDocument, RuleInfo } from './documents.js';
+import type { LintDocument } from './documents.js';
 import type { TaskOptions } from './progress.js';
 import type { SourceTree } from './source.js';
 
@@ -7,14 +7,17 @@ export interface LintOptions extends TaskOptions {
   data?: boolean;
   /** The model that adapters belong to. */
   base?: SourceTree;
-  /** Rule ids; these alone. */
+  /** Rule ids, or lists of them separated by commas; these alone. */
   only?: string[];
   ignore?: string[];
-  /** Rule id to level: "error", "warning", "info", "hint". */
-  severity?: Record<string, string>;
+  /** "ID=LEVEL", the level "error", "warning", "info" or "hint"; the last of a rule counts. */
+  severity?: string[];
   /** Most messages of one rule in one file; 100 when absent, 0: all. */
   maxIssues?: number;
-  failOn?: 'error' | 'warning' | 'info';
+  /** 'error' (when absent), 'warning' or 'info': the level from which on the report has failed. */
+  failOn?: string;
+  /** The same as failOn 'warning'. */
+  strict?: boolean;
   /** A configuration file's name and text (--config). */
   config?: { file: string; text: string };
   /** Put into the report as it is (ISO 8601, UTC). */
@@ -40,8 +43,3 @@ export interface LintReport {
   /** Frees its memory; nothing else may be called afterwards. */
   close(): void;
 }
-
-/** `lint(tree | trees, options)`. */
-export type Lint = (inputs: SourceTree | SourceTree[], options?: LintOptions) => Promise<LintReport>;
-/** The catalogue of rules. */
-export type Rules = () => Promise<RuleInfo[]>;

@@ -22,7 +22,7 @@ export interface OutputWriter {
 export interface OutputSink {
   /** Where, in words, for the account. */
   readonly name: string;
-  /** Set when the result is one file with this name. */
+  /** Set when it takes one file, of this name: plan with it. */
   readonly singleName?: string;
   /** Bytes that are best written at once. */
   readonly block: number;

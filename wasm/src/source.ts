@@ -7,6 +7,8 @@ export interface SourceEntry {
   size: number;
   /** Why it cannot be read, an English phrase ("permission denied", "not a regular file"). */
   unreadable?: string;
+  /** Neither file nor folder (a FIFO, a device): never opened. */
+  irregular?: boolean;
 }
 
 /** One file's bytes, positional. */
@@ -17,6 +19,8 @@ export interface RangeSource {
    * one any more that was opened, 'io-read' otherwise.
    */
   read(offset: number, length: number, signal?: AbortSignal): Promise<Uint8Array>;
+  /** read() without a promise, straight to where the bytes are wanted; where the platform has it. */
+  readSync?(offset: number, into: Uint8Array): void;
   /** Rejects with 'io-changed' when the file is not the one that was opened. */
   check(): Promise<void>;
   close(): Promise<void>;
@@ -26,13 +30,17 @@ export interface RangeSource {
 export interface SourceTree {
   /** As the user named it; stands in reports. */
   readonly given: string;
+  /** Stands before file names in reports for others ("models/"); when absent it is made from `given`. */
+  readonly place?: string;
   /** The one file (or index file) that was given; absent: the folder. Also its path in the tree. */
   readonly main?: string;
   /** Bytes that are best read at once. */
   readonly block: number;
+  /** Reads that are best kept going at once while headers are read. */
+  readonly parallel: number;
   /** The folder's own entries, without what lies in its subfolders; for a lone file what is known beside it. */
   list(signal?: AbortSignal): Promise<SourceEntry[]>;
-  /** Everything below the folder; for a lone file that file alone. */
+  /** Everything below the folder, but for what is left behind by runs that were cut off. */
   walk(signal?: AbortSignal): Promise<SourceEntry[]>;
   /** What the path is; nothing when there is no such file. */
   find(path: string, signal?: AbortSignal): Promise<SourceEntry | undefined>;

@@ -82,3 +82,8 @@ export interface StoredTensor extends TensorReader {
   /** A copy of bytes begin .. begin + length, counted from the tensor's first. */
   bytes(begin: number, length: number, options?: TaskOptions): Promise<Uint8Array>;
 }
+
+/** A dequantised view; holds memory until close(). */
+export interface LogicalTensor extends TensorReader {
+  close(): Promise<void>;
+}

@@ -69,6 +69,16 @@ const JsonValue::Member* repeated_member(const JsonValue& object) {
   return nullptr;
 }
 
+Result<std::vector<Rule>> rules_of_lists(const std::vector<std::string>& lists) {
+  std::vector<Rule> rules;
+  for (const std::string& list : lists) {
+    Result<std::vector<Rule>> some = parse_rule_list(list);
+    if (!some) return some;
+    rules.insert(rules.end(), some->begin(), some->end());
+  }
+  return rules;
+}
+
 }  // namespace
 
 bool LintPolicy::reports(Rule rule) const {
@@ -159,6 +169,40 @@ void merge_config(LintPolicy& policy, const LintConfig& config, bool max_issues_
   }
   policy.overrides.insert(policy.overrides.begin(), config.overrides.begin(), config.overrides.end());
   if (config.max_issues && !max_issues_given) policy.max_issues = *config.max_issues;
+}
+
+Result<LintPolicy> make_policy(const PolicyWords& words) {
+  LintPolicy policy;
+  if (!words.only.empty() && !words.ignore.empty()) return usage("--only and --ignore exclude each other.");
+  Result<std::vector<Rule>> only = rules_of_lists(words.only);
+  if (!only) return std::move(only).error();
+  Result<std::vector<Rule>> ignore = rules_of_lists(words.ignore);
+  if (!ignore) return std::move(ignore).error();
+  policy.only = std::move(*only);
+  policy.ignore = std::move(*ignore);
+  for (const std::string& text : words.severities) {
+    Result<std::pair<Rule, Severity>> entry = parse_severity_override(text);
+    if (!entry) return std::move(entry).error();
+    policy.overrides.push_back(*entry);
+  }
+  if (words.max_issues) policy.max_issues = *words.max_issues;
+  if (!words.fail_on.empty()) {
+    Result<Severity> level = parse_fail_level(words.fail_on);
+    if (!level) return std::move(level).error();
+    policy.fail_on = *level;
+  }
+  if (words.strict) {
+    if (!words.fail_on.empty() && policy.fail_on != Severity::kWarning)
+      return usage("--strict is --fail-on warning; the command line also says --fail-on " + words.fail_on +
+                   ".");
+    policy.fail_on = Severity::kWarning;
+  }
+  if (!words.config_file.empty()) {
+    Result<LintConfig> config = parse_lint_config(words.config_file, words.config_text);
+    if (!config) return std::move(config).error();
+    merge_config(policy, *config, words.max_issues.has_value());
+  }
+  return policy;
 }
 
 IssueList apply_policy(std::span<PathFindings> paths, const LintPolicy& policy) {

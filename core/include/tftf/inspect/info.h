@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tftf/adapter/survey.h"
+#include "tftf/base/result.h"
 #include "tftf/checkpoint/small_values.h"
 #include "tftf/quant/registry.h"
 
@@ -97,6 +98,13 @@ class Inspector {
   LayoutReport layouts_;
   AdapterSurvey adapter_;
 };
+
+// kRefusedInput for a checkpoint without weights, index and configuration; nothing when there is something to
+// look at.
+std::optional<Error> nothing_to_inspect(const Checkpoint& checkpoint);
+// kRefusedInput, with the first reason, for a model whose weight files are all broken; nothing for any other.
+// What info tells of it is complete all the same.
+std::optional<Error> broken_model(const ModelInfo& info);
 
 // The rows to show: those whose name holds `filter`.
 std::vector<const TensorRow*> filtered_rows(const ModelInfo& info, std::string_view filter);

@@ -51,6 +51,20 @@ Result<LintConfig> parse_lint_config(std::string_view file, std::string_view tex
 // --max-issues was there.
 void merge_config(LintPolicy& policy, const LintConfig& config, bool max_issues_given);
 
+// What a user says about the policy, as words (the options of spec lint-rules 2).
+struct PolicyWords {
+  std::vector<std::string> only{};  // lists of ids
+  std::vector<std::string> ignore{};
+  std::vector<std::string> severities{};  // "ID=LEVEL"
+  std::optional<uint64_t> max_issues{};
+  std::string fail_on{};  // empty: error
+  bool strict = false;    // fail_on warning
+  std::string config_file{};  // empty: none
+  std::string config_text{};
+};
+// kUsage for whatever contradicts itself or is unknown.
+Result<LintPolicy> make_policy(const PolicyWords& words);
+
 // A finding as it is reported.
 struct Issue {
   Diagnostic finding;

@@ -1,0 +1,171 @@
+import createCore from './core.mjs';
+import { TftfError, type ErrorCode } from './error.js';
+
+/** What asks for byte ranges until it has what it wants. */
+export interface Pump {
+  want(): string;
+  supply(id: number, data: number, length: number): void;
+  fail(id: number, reason: string): void;
+}
+interface Handle {
+  delete(): void;
+}
+export interface CoreModelReader extends Pump, Handle {
+  wantFiles(): string;
+  addFile(name: string, entry: string): void;
+  done(): boolean;
+  take(): CoreModel | null;
+}
+export interface CoreModel extends Pump, Handle {
+  refusal(): string;
+  broken(): string;
+  info(filter: string): string;
+  infoText(options: string): string;
+  matches(filter: string): boolean;
+  operations(): string;
+  sideFiles(): string;
+  tensor(row: number): string;
+}
+export interface CoreLintRun extends Pump, Handle {
+  finish(): void;
+  beginData(): void;
+  pieceCount(): number;
+  dataBytes(): number;
+  piece(index: number): number;
+  dataFile(file: number): string;
+  runPiece(index: number, first: number, second: number): void;
+  failData(file: number, reason: string): void;
+  dataFailed(file: number): boolean;
+  nextStage(): boolean;
+  finishData(): void;
+}
+export interface CoreLintReport extends Handle {
+  add(run: CoreLintRun, place: string): void;
+  finish(): void;
+  failed(): boolean;
+  render(format: string, style: string): string;
+}
+export interface CoreTransformation extends Pump, Handle {
+  take(): void;
+  warnOfIndex(name: string, text: number, length: number): boolean;
+  text(steps: boolean): string;
+  account(): string;
+  accountText(allNames: boolean): string;
+  summary(): string;
+  phase(index: number): string;
+  beginPhase(index: number): void;
+  endPhase(index: number): void;
+  io(step: number): number;
+  run(step: number, pointers: number): void;
+  residentLoaded(index: number): boolean;
+  resident(index: number): number;
+  loadResident(index: number, raw: number): void;
+  copy(index: number): number;
+  literal(index: number): number;
+  entryName(entry: number): string;
+  tensorSteps(name: string): string;
+  finish(bytesRead: number, bytesWritten: number): void;
+  validation(text: boolean, verbose: boolean, elapsedMs: number): string;
+}
+
+export interface CoreStatistics extends Handle {
+  add(data: number, count: number): void;
+  beginHistogram(bins: number): void;
+  addHistogram(data: number, count: number): void;
+  json(): string;
+}
+export interface CoreHeatMap extends Handle {
+  width(): number;
+  add(cellRow: number, begin: number, data: number, count: number): void;
+  finish(): void;
+  mean(): number;
+  low(): number;
+  high(): number;
+  nonFinite(): number;
+}
+
+/** The module's own functions (wasm/bindings). Anything may have failed: call them through call(). */
+export interface Core {
+  /** Views on the heap: taken anew after every call that may allocate. */
+  readonly HEAPU8: Uint8Array;
+  readonly HEAPU32: Uint32Array;
+  readonly HEAPF32: Float32Array;
+  readonly HEAPF64: Float64Array;
+  takeError(): string;
+  allocate(bytes: number): number;
+  release(memory: number): void;
+  version(): string;
+  errorText(error: string): string;
+  parseSize(text: string): number;
+  operations(): string;
+  openModel(request: string): CoreModelReader | null;
+  openLint(request: string): CoreLintRun | null;
+  openReport(options: string): CoreLintReport | null;
+  openTransform(model: CoreModel, request: string): CoreTransformation | null;
+  rules(id: string, text: boolean, colour: boolean): string;
+  isIndexName(name: string): boolean;
+  activators(): string;
+  chain(words: string): string;
+  decode(dtype: string, data: number, count: number, out: number): void;
+  openStatistics(dtype: string): CoreStatistics | null;
+  openHeatMap(dtype: string, columns: number, cellColumns: number, height: number): CoreHeatMap | null;
+}
+
+export function errorOf(text: string): TftfError {
+  const { code, message, ...parts } = JSON.parse(text).error;
+  return new TftfError(code as ErrorCode, message, parts);
+}
+
+/** Calls the core; throws what it could not do. */
+export function call<T>(core: Core, work: () => T): NonNullable<T> {
+  const result = work();
+  const error = core.takeError();
+  if (error !== '') throw errorOf(error);
+  return result as NonNullable<T>;
+}
+
+/** Memory of the module, freed by close(). */
+export class CoreMemory {
+  private pointer = 0;
+  private size = 0;
+  constructor(private readonly core: Core) {}
+
+  /** At least so many bytes, contents undefined; what it gave before is gone. */
+  reserve(bytes: number): number {
+    if (this.pointer !== 0 && bytes <= this.size) return this.pointer;
+    this.close();
+    this.pointer = bytes > 0xffff_0000 ? 0 : this.core.allocate(bytes);
+    if (this.pointer === 0) {
+      throw new TftfError('refused-memory', `There is not enough memory for ${bytes} bytes at once.`);
+    }
+    this.size = bytes;
+    return this.pointer;
+  }
+  close(): void {
+    if (this.pointer !== 0) this.core.release(this.pointer);
+    this.pointer = 0;
+    this.size = 0;
+  }
+}
+
+/** How the module's bytes are found: by fetch in browsers, from disk in Node. */
+export type WasmBytes = () => Promise<ArrayBuffer | Uint8Array>;
+
+let wasmBytes: WasmBytes | undefined;
+let loading: Promise<Core> | undefined;
+
+/** Says where the module's bytes come from; before anything else is called. */
+export function setWasm(bytes: WasmBytes): void {
+  wasmBytes = bytes;
+}
+
+/** One instance for all; loaded when first needed. */
+export function loadCore(): Promise<Core> {
+  loading ??= (async () => {
+    if (wasmBytes === undefined) throw new TftfError('internal', 'Nothing says where the module is.');
+    return createCore({ wasmBinary: await wasmBytes() });
+  })();
+  // A failed download may succeed the next time.
+  loading.catch(() => { loading = undefined; });
+  return loading;
+}

@@ -1,0 +1,124 @@
+import { call, CoreMemory, loadCore, type Core, type CoreModel, type CoreTransformation } from './core.js';
+import type { Account } from './documents.js';
+import { OpenFiles } from './files.js';
+import { readModel } from './model.js';
+import type { TaskOptions } from './progress.js';
+import { serve } from './serving.js';
+import type { OutputFile } from './sink.js';
+import type { SourceTree } from './source.js';
+import { Task } from './task.js';
+import type { PlanRequest, TransformPlan } from './transform.js';
+
+/** The core's summary of a plan. */
+export interface PlanSummary {
+  inputs: { path: string; size: number }[];
+  outputs: { name: string; size: number; known: boolean }[];
+  sides: { name: string; copied: boolean; size: number; data: number; index: boolean }[];
+  read: number;
+  written: number;
+  memory: number;
+  phases: number;
+}
+
+// Longest text of an index that is looked at beside a lone file.
+const INDEX_BYTES = 64 << 20;
+// Memory that a run holds beside the core's: a block read and a block written.
+const BLOCKS_BYTES = 64 << 20;
+
+export class PlannedTransform implements TransformPlan {
+  private closed = false;
+  ran = false;
+  constructor(readonly core: Core, readonly model: CoreModel, readonly transformation: CoreTransformation,
+    readonly files: OpenFiles, readonly singleName: string | null, readonly examining: boolean,
+    private readonly sideSizes: ReadonlyMap<string, number>) {}
+
+  summary(): PlanSummary { return JSON.parse(call(this.core, () => this.transformation.summary())); }
+  text(steps = false): string { return call(this.core, () => this.transformation.text(steps)); }
+  accountJson(): string { return call(this.core, () => this.transformation.account()); }
+  account(): Account { return JSON.parse(this.accountJson()); }
+  accountText(allNames = false): string { return call(this.core, () => this.transformation.accountText(allNames)); }
+
+  /** Tensors' files, files beside them, the index last. */
+  get outputs(): OutputFile[] {
+    const { outputs, sides } = this.summary();
+    const side = (index: boolean) => sides.filter(one => one.index === index)
+      .map(one => ({ name: one.name, size: one.copied ? this.sideSizes.get(one.name) ?? 0 : one.size }));
+    return [...outputs.map(({ name, size }) => ({ name, size })), ...side(false), ...side(true)];
+  }
+  get readBytes(): number { return this.summary().read; }
+  get writtenBytes(): number { return this.summary().written; }
+  get memoryBytes(): number { return this.summary().memory + BLOCKS_BYTES; }
+
+  async close(): Promise<void> {
+    if (this.closed) return;
+    this.closed = true;
+    this.transformation.delete();
+    this.model.delete();
+    await this.files.close();
+  }
+}
+
+async function warnOfIndex(core: Core, transformation: CoreTransformation, files: OpenFiles, names: string[],
+  task: Task): Promise<void> {
+  const memory = new CoreMemory(core);
+  try {
+    for (const name of names) {
+      const source = await files.get(name, task.signal).catch(() => undefined);
+      if (source === undefined || source.size > INDEX_BYTES) continue;
+      const bytes = await source.read(0, source.size, task.signal);
+      const at = memory.reserve(bytes.length);
+      core.HEAPU8.set(bytes, at);
+      if (call(core, () => transformation.warnOfIndex(name, at, bytes.length))) return;
+    }
+  } finally {
+    memory.close();
+  }
+}
+
+export interface TransformOptions extends PlanRequest {
+  maxHeader?: number | undefined;
+  /** Look at the values and write nothing. */
+  examine?: boolean;
+  /** Bytes of one step; for tests. */
+  tileBytes?: number | undefined;
+}
+
+/** Reads a model strictly and plans operations over it; nothing is written. */
+export async function planTransform(tree: SourceTree, request: TransformOptions, options: TaskOptions = {}): Promise<PlannedTransform> {
+  const core = await loadCore();
+  const task = new Task(options);
+  const files = new OpenFiles(tree);
+  let model: CoreModel | undefined;
+  let transformation: CoreTransformation | undefined;
+  try {
+    model = await readModel(core, files, { strict: true, maxHeader: request.maxHeader }, task);
+    const folder = await tree.list(task.signal);
+    transformation = call(core, () => core.openTransform(model!, JSON.stringify({
+      command: request.command ?? request.operations[0]?.id ?? 'passthrough',
+      operations: request.operations,
+      input: tree.given,
+      output: request.output,
+      dryRun: request.dryRun ?? false,
+      examine: request.examine ?? false,
+      singleName: request.singleName ?? null,
+      maxShardSize: request.maxShardSize ?? null,
+      align: request.align ?? false,
+      tileBytes: request.tileBytes ?? null,
+      folder,
+    })));
+    let answered = 0;
+    await serve(core, transformation, files, task, undefined, file => task.report('planning', ++answered, answered, file));
+    call(core, () => transformation!.take());
+    if (tree.main !== undefined && !tree.main.endsWith('.json')) {
+      const indexes = folder.filter(entry => !entry.folder && !entry.irregular && entry.path.endsWith('.safetensors.index.json'));
+      await warnOfIndex(core, transformation, files, indexes.map(entry => entry.path), task);
+    }
+    return new PlannedTransform(core, model, transformation, files, request.singleName ?? null, request.examine ?? false,
+      new Map(folder.map(entry => [entry.path, entry.size])));
+  } catch (error) {
+    transformation?.delete();
+    model?.delete();
+    await files.close();
+    throw error;
+  }
+}

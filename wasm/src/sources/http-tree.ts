@@ -1,0 +1,132 @@
+import { TftfError } from '../error.js';
+import { readError } from '../files.js';
+import { quoteName } from '../names.js';
+import type { RangeSource, SourceEntry, SourceTree } from '../source.js';
+import { HttpFile, type Fetch } from './http-file.js';
+import { withFolders } from './tree-entries.js';
+
+export interface UrlOptions {
+  /** What hf:// stands for; "https://huggingface.co" when absent. */
+  hub?: string;
+  fetch?: Fetch;
+  signal?: AbortSignal;
+}
+
+// What a folder is known by when it cannot be listed, in this order.
+const MODELS = [
+  'model.safetensors.index.json', 'model.safetensors', 'adapter_model.safetensors',
+  'diffusion_pytorch_model.safetensors.index.json', 'diffusion_pytorch_model.safetensors',
+];
+// Beside an index, what the linter looks at.
+const SIDE_FILES = ['config.json', 'tokenizer.json', 'adapter_config.json', 'model_index.json'];
+
+/** `hf://org/name[@revision][/path]` as an address, anything else as it is. */
+export function expandUrl(given: string, hub = 'https://huggingface.co'): string {
+  const match = /^hf:\/\/([^/@\s]+)\/([^/@\s]+)(?:@([^/\s]+))?(?:\/(.*))?$/.exec(given);
+  if (match === null) {
+    if (!/^https?:\/\/[^/\s]/.test(given)) {
+      throw new TftfError('usage', `${quoteName(given)} is no address: https://…, or hf://org/name[@revision][/path].`);
+    }
+    return given;
+  }
+  const [, org, name, revision = 'main', path = ''] = match as unknown as [string, string, string, string?, string?];
+  const parts = path.split('/').filter(part => part !== '').map(encodeURIComponent);
+  return [hub.replace(/\/+$/, ''), org, name, 'resolve', encodeURIComponent(revision), ...parts].join('/') + (path === '' || path.endsWith('/') ? '/' : '');
+}
+
+/** A URL's folder and what is asked of it. There are no listings: files are found by their names. */
+class HttpTree implements SourceTree {
+  readonly block = 16 << 20;
+  readonly parallel = 6;
+  private readonly files = new Map<string, Promise<HttpFile | undefined>>();
+
+  constructor(readonly given: string, readonly main: string, private readonly folder: string, private readonly query: string,
+    private readonly get: Fetch) {}
+
+  file(path: string, signal?: AbortSignal): Promise<HttpFile | undefined> {
+    let file = this.files.get(path);
+    if (file === undefined) {
+      const address = this.folder + path.split('/').map(encodeURIComponent).join('/') + this.query;
+      file = HttpFile.open(address, path, this.get, signal);
+      this.files.set(path, file);
+      file.catch(() => this.files.delete(path));
+    }
+    return file;
+  }
+
+  async find(path: string, signal?: AbortSignal): Promise<SourceEntry | undefined> {
+    try {
+      const file = await this.file(path, signal);
+      return file === undefined ? undefined : { path, folder: false, size: file.size };
+    } catch (error) {
+      if (!(error instanceof TftfError) || error.code === 'interrupted') throw error;
+      return { path, folder: false, size: 0, unreadable: error.found ?? error.message };
+    }
+  }
+  async open(path: string, signal?: AbortSignal): Promise<RangeSource> {
+    const file = await this.file(path, signal);
+    if (file === undefined) throw readError(path, 'no such file');
+    return file;
+  }
+
+  async list(signal?: AbortSignal): Promise<SourceEntry[]> {
+    const main = await this.find(this.main, signal);
+    return main === undefined ? [] : [main];
+  }
+  /** The index, the shards it names, and the files that the linter knows. */
+  async walk(signal?: AbortSignal): Promise<SourceEntry[]> {
+    const paths = [this.main, ...SIDE_FILES];
+    if (this.main.endsWith('.json')) paths.push(...await this.shards(signal));
+    const found: SourceEntry[] = [];
+    const left = [...new Set(paths)];
+    await Promise.all(Array.from({ length: this.parallel }, async () => {
+      for (let path = left.shift(); path !== undefined; path = left.shift()) {
+        const entry = await this.find(path, signal);
+        if (entry !== undefined) found.push(entry);
+      }
+    }));
+    return withFolders(found);
+  }
+  private async shards(signal?: AbortSignal): Promise<string[]> {
+    const file = await this.file(this.main, signal);
+    if (file === undefined) return [];
+    try {
+      const text = new TextDecoder().decode(await file.read(0, file.size, signal));
+      const names = Object.values(JSON.parse(text).weight_map as Record<string, unknown>);
+      return names.filter((name): name is string => typeof name === 'string' && isPlain(name));
+    } catch (error) {
+      if (error instanceof TftfError) throw error;
+      return [];
+    }
+  }
+}
+
+/** A relative path that stays inside the folder. */
+function isPlain(name: string): boolean {
+  return name !== '' && !/^\/|^[a-z]+:|\\/i.test(name) && name.split('/').every(part => part !== '' && part !== '.' && part !== '..');
+}
+
+/**
+ * A model behind a URL: a .safetensors file, an index, or a folder (it ends in '/', or is an hf:// address without a path),
+ * whose model is found by the usual names. Rejects with 'usage' for what is no address, 'io-read' for what is not there.
+ */
+export async function urlTree(given: string, options: UrlOptions = {}): Promise<SourceTree> {
+  const url = new URL(expandUrl(given, options.hub));
+  url.hash = '';
+  const get = options.fetch ?? ((input, init) => fetch(input, init));
+  const slash = url.pathname.lastIndexOf('/');
+  let folder = url.origin + url.pathname.slice(0, slash + 1);
+  const name = decodeURIComponent(url.pathname.slice(slash + 1));
+  if (name !== '') {
+    const tree = new HttpTree(given, name, folder, url.search, get);
+    if (await tree.file(name, options.signal) !== undefined) return tree;
+    if (name.includes('.')) throw readError(given, 'the server has no such file');
+    // A folder without its slash.
+    folder += `${encodeURIComponent(name)}/`;
+  }
+  for (const main of MODELS) {
+    const tree = new HttpTree(given, main, folder, url.search, get);
+    if (await tree.file(main, options.signal) !== undefined) return tree;
+  }
+  throw readError(given, `the server has none of ${MODELS.join(', ')} there`);
+}
