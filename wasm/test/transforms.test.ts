@@ -1,0 +1,39 @@
+// The program in Node converts every golden case of the converting commands as the native one does: same status, same
+// bytes, same account.
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { contents, golden, native, node, readJson, withScratch } from './support.js';
+
+const root = join(golden, 'tftf');
+interface Case {
+  id: string;
+  argv: string[];
+}
+const all: Case[] = readJson(join(root, 'manifest.json')).case_files.flatMap((file: string) => {
+  const list = readJson(join(root, file));
+  return Array.isArray(list) ? list : list.cases;
+});
+// What merges adapters is another command's.
+const cases = all.filter(({ argv }) =>
+  ['passthrough', 'dequant-fp8', 'run', 'validate', 'info'].includes(argv[0]!) && !argv.some(word => word.startsWith('--merge')));
+
+test('there are cases', () => expect(cases.length).toBeGreaterThan(50));
+
+test.each(cases)('$id', ({ argv }) => withScratch(folder => {
+  const results = [native, node].map((runner, i) => {
+    const out = join(folder, String(i), 'out');
+    const args = argv.map(word => word.replace('{out}', out));
+    const isRun = argv[0] === 'run' && args.includes('--');
+    const run = runner === native ? native('tftf', isRun ? args : [...args, '--json'], root) : node(isRun ? args : [...args, '--json'], root);
+    const base = join(folder, String(i));
+    return { status: run.status, out: run.out.replaceAll(base, ''), err: run.err.replaceAll(base, ''), files: contents(base) };
+  });
+  const [expected, found] = results as [typeof results[0], typeof results[0]];
+  expect(Object.keys(found!.files)).toEqual(Object.keys(expected!.files));
+  for (const [name, bytes] of Object.entries(expected!.files)) {
+    expect(found!.files[name] === bytes, `the bytes of ${name}`).toBe(true);
+  }
+  expect(found!.status).toBe(expected!.status);
+  if (expected!.status === 0) expect(found!.out).toBe(expected!.out);
+  else expect(JSON.parse(found!.out).error.code).toBe(JSON.parse(expected!.out).error.code);
+}));
