@@ -56,9 +56,10 @@ void set_error(const Error& error) {
 
 double to_number(uint64_t value) {
   if (value > kLargestNumber)
-    throw Failure{{.code = ErrorCode::kRefusedInput,
-                   .message = "A size of " + std::to_string(value) + " bytes is beyond what can be handled here.",
-                   .found = std::to_string(value)}};
+    throw Failure{
+        {.code = ErrorCode::kRefusedInput,
+         .message = "A size of " + std::to_string(value) + " bytes is beyond what can be handled here.",
+         .found = std::to_string(value)}};
   return static_cast<double>(value);
 }
 
@@ -71,7 +72,8 @@ uint64_t from_number(double value) {
 JsonValue parse_argument(const std::string& json) {
   JsonDocument document = parse_json(json, JsonDialect::kPython);
   if (document.error)
-    throw Failure{{.code = ErrorCode::kInternal, .message = "An argument is no JSON: " + document.error->detail}};
+    throw Failure{
+        {.code = ErrorCode::kInternal, .message = "An argument is no JSON: " + document.error->detail}};
   return std::move(document.root);
 }
 

@@ -54,10 +54,10 @@ class LintRun {
   void finish() {
     result_ = linter_.take();
     if (result_.base_problem)
-      throw Failure{{.code = ErrorCode::kUsagePath,
-                     .message = "--base " + quote_name(base_given_) + " cannot serve: " +
-                                *result_.base_problem + ".",
-                     .file = base_given_}};
+      throw Failure{
+          {.code = ErrorCode::kUsagePath,
+           .message = "--base " + quote_name(base_given_) + " cannot serve: " + *result_.base_problem + ".",
+           .file = base_given_}};
   }
 
   void begin_data() { pass_.emplace(result_); }

@@ -48,7 +48,7 @@ class ModelReader {
  public:
   ModelReader(ModelListing listing, ReaderOptions options) : reader_(std::move(listing), options) {}
 
-  std::string want_files();  // ["NAME"]
+  std::string want_files();                                          // ["NAME"]
   void add_file(const std::string& name, const std::string& entry);  // entry: JSON, empty: there is none
   std::string want();                                                // [{"file", "offset", "length", "id"}]
   void supply(uint32_t id, uintptr_t data, uint32_t length);

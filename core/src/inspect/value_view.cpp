@@ -86,9 +86,9 @@ OrderedJson ValueStatistics::to_json() const {
   out["min"] = number_or_null(some, some ? scan_value(dtype_, scan_.min_key) : 0);
   out["max"] = number_or_null(some, some ? scan_value(dtype_, scan_.max_key) : 0);
   out["mean"] = number_or_null(spread_.count > 0, spread_.mean);
-  out["std"] = number_or_null(
-      spread_.count > 0,
-      spread_.count > 0 ? std::sqrt(spread_.spread / static_cast<double>(spread_.count)) : 0);
+  out["std"] =
+      number_or_null(spread_.count > 0,
+                     spread_.count > 0 ? std::sqrt(spread_.spread / static_cast<double>(spread_.count)) : 0);
   out["histogram"] = nullptr;
   if (!bins_.empty()) {
     OrderedJson histogram;

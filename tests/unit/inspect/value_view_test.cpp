@@ -87,7 +87,8 @@ TEST_CASE("mean, deviation and histogram of a few values") {
 
 TEST_CASE("a histogram of equal values, of the widest range, and of none") {
   CHECK(statistics_in_runs({2, 2, 2}, 3, 4)["histogram"]["counts"] == OrderedJson({3, 0, 0, 0}));
-  const std::vector<double> wide = {-std::numeric_limits<double>::max(), 0, std::numeric_limits<double>::max()};
+  const std::vector<double> wide = {-std::numeric_limits<double>::max(), 0,
+                                    std::numeric_limits<double>::max()};
   ValueStatistics statistics(best_kernels(), DType::F64);
   const auto* data = reinterpret_cast<const std::byte*>(wide.data());
   statistics.add(data, wide.size());

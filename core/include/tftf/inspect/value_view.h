@@ -20,7 +20,8 @@ inline constexpr uint64_t kWholeByteElements = 8;
 bool can_view(DType dtype);
 
 // `count` elements as F64, NaN as NaN; integers beyond 2^53 are rounded.
-void decode_values(const KernelTable& kernels, DType dtype, const std::byte* data, uint64_t count, double* out);
+void decode_values(const KernelTable& kernels, DType dtype, const std::byte* data, uint64_t count,
+                   double* out);
 
 // Counts, extremes, mean and deviation in a first pass, the histogram in a second.
 class ValueStatistics {

@@ -57,8 +57,8 @@ struct PolicyWords {
   std::vector<std::string> ignore{};
   std::vector<std::string> severities{};  // "ID=LEVEL"
   std::optional<uint64_t> max_issues{};
-  std::string fail_on{};  // empty: error
-  bool strict = false;    // fail_on warning
+  std::string fail_on{};      // empty: error
+  bool strict = false;        // fail_on warning
   std::string config_file{};  // empty: none
   std::string config_text{};
 };
