@@ -1,7 +1,4 @@
 // `tftf info`: what a model is.
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -10,6 +7,7 @@
 
 #include "commands.h"
 #include "options.h"
+#include "terminal.h"
 #include "tftf/base/escape.h"
 #include "tftf/inspect/info.h"
 #include "tftf_native/model_reader.h"
@@ -37,14 +35,6 @@ constexpr const char* kInfoExamples =
 
 // On a terminal more rows than this are folded, unless --no-fold says otherwise.
 constexpr size_t kFoldedRows = 200;
-
-// 0 when stdout is no terminal: then nothing is cut.
-uint32_t terminal_width() {
-  if (::isatty(STDOUT_FILENO) == 0) return 0;
-  winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
-}
 
 // Reads the small tensors that the inspector asks for.
 class SmallReads {

@@ -1,19 +1,12 @@
 // `info --json`: the document's text. Rows are written one by one, so that a model of a hundred thousand
 // tensors never stands in memory as a JSON tree.
+#include "inspect/json_parts.h"
 #include "tftf/base/json_text.h"
 #include "tftf/base/version.h"
 #include "tftf/inspect/info.h"
 
 namespace tftf {
 namespace {
-
-OrderedJson text_or_null(std::string_view text) { return text.empty() ? OrderedJson() : OrderedJson(text); }
-
-OrderedJson shape_json(const Shape& shape) {
-  OrderedJson out = OrderedJson::array();
-  for (uint64_t dimension : shape) out.push_back(json_integer(dimension));
-  return out;
-}
 
 OrderedJson count_or_null(const std::optional<uint64_t>& count) {
   return count ? json_integer(*count) : OrderedJson();
@@ -111,38 +104,10 @@ OrderedJson tensor_json(const ModelInfo& info, const TensorRow& row) {
   return out;
 }
 
-// Writes values into an array that is a member of the document: two levels deep.
-class ArrayWriter {
- public:
-  ArrayWriter(std::string& out, std::string_view key) : out_(out) {
-    out_.append(",\n  \"").append(key).append("\": [");
-  }
-  void add(const OrderedJson& value) {
-    constexpr std::string_view kIndent = "\n    ";
-    out_.append(empty_ ? "" : ",").append(kIndent);
-    empty_ = false;
-    std::string text = json_text(value);
-    text.pop_back();  // the final newline
-    for (char c : text) {
-      if (c == '\n')
-        out_.append(kIndent);
-      else
-        out_ += c;
-    }
-  }
-  void close() { out_.append(empty_ ? "]" : "\n  ]"); }
-
- private:
-  std::string& out_;
-  bool empty_ = true;
-};
-
 }  // namespace
 
 std::string info_json_text(const ModelInfo& info, std::string_view filter) {
-  std::string out = json_text(head_json(info));
-  constexpr std::string_view kEnd = "\n}\n";
-  out.resize(out.size() - kEnd.size());
+  std::string out = open_document(head_json(info));
   const std::vector<const TensorRow*> rows = filtered_rows(info, filter);
   ArrayWriter folded(out, "folded");
   for (const FoldedRow& row : fold_rows(info, rows)) folded.add(folded_json(row));
@@ -153,7 +118,7 @@ std::string info_json_text(const ModelInfo& info, std::string_view filter) {
   ArrayWriter notes(out, "notes");
   for (const std::string& note : info.notes) notes.add(note);
   notes.close();
-  return out.append(kEnd);
+  return out.append(kDocumentEnd);
 }
 
 }  // namespace tftf

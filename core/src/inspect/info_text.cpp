@@ -1,6 +1,7 @@
 // `info` for people (spec tftf 1.7): the facts first, then the tensors or their dtypes.
 #include <algorithm>
 
+#include "inspect/text_table.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
 #include "tftf/base/utf8.h"
@@ -9,35 +10,8 @@
 namespace tftf {
 namespace {
 
-constexpr size_t kNarrowestName = 20;
 constexpr size_t kMaxMetadata = 300;  // characters of one value
 constexpr size_t kMaxMissing = 5;
-
-// Padded to `width` code points.
-std::string padded(std::string text, size_t width) {
-  const uint64_t length = count_code_points(text);
-  if (length < width) text.append(width - length, ' ');
-  return text;
-}
-
-// Cut in the middle to `width` code points: a name's end says as much as its beginning. 0: not cut.
-std::string cut(std::string text, size_t width) {
-  const uint64_t length = count_code_points(text);
-  if (width == 0 || length <= width) return text;
-  auto byte_of = [&](uint64_t points) {
-    uint64_t at = 0;
-    for (uint64_t i = 0; i < points; ++i) at += code_point_at(text, at).length;
-    return at;
-  };
-  const uint64_t head = (width - 1) / 2, tail = width - 1 - head;
-  return text.substr(0, byte_of(head)) + "…" + text.substr(byte_of(length - tail));
-}
-
-std::string cross(const Shape& shape) {
-  std::string out;
-  for (size_t i = 0; i < shape.size(); ++i) out += (i > 0 ? "×" : "") + std::to_string(shape[i]);
-  return out;
-}
 
 std::string bytes_text(uint64_t bytes) {
   const std::string exact = grouped_digits(bytes) + " bytes";
@@ -56,42 +30,6 @@ std::string count_text(uint64_t count) {
       return ratio_text(count, unit.size, 2).append(unit.name) + " (" + grouped_digits(count) + ")";
   return grouped_digits(count);
 }
-
-// Columns of text, as wide as their widest cell; the first is cut so that a row fits.
-class Table {
- public:
-  explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-
-  void print(std::string& out, uint32_t width) const {
-    std::vector<size_t> widths(rows_[0].size(), 0);
-    for (const auto& row : rows_)
-      for (size_t i = 0; i < row.size(); ++i)
-        widths[i] = std::max<size_t>(widths[i], count_code_points(row[i]));
-    size_t total = 0;
-    for (size_t one : widths) total += one + 2;
-    size_t name = widths[0];
-    if (width > 0 && total > width)
-      name = std::max(kNarrowestName, name - std::min<size_t>(name, total - width));
-    widths[0] = std::min(widths[0], name);
-    for (size_t r = 0; r < rows_.size(); ++r) {
-      std::string line;
-      for (size_t i = 0; i < widths.size(); ++i) {
-        std::string cell = i == 0 ? cut(rows_[r][i], widths[0]) : rows_[r][i];
-        line += i + 1 < widths.size() ? padded(std::move(cell), widths[i] + 2) : cell;
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      out += line + "\n";
-      if (r > 0) continue;
-      size_t rule = 0;
-      for (size_t one : widths) rule += one + 2;
-      out += std::string(rule - 2, '-') + "\n";
-    }
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 
 class Writer {
  public:
@@ -278,7 +216,7 @@ void Writer::tensors() {
   out_ += "\n";
   if (options_.fold) {
     head.insert(head.end(), {"Count", "Bytes"});
-    Table table(std::move(head));
+    TextTable table(std::move(head));
     for (const FoldedRow& row : fold_rows(info_, rows_))
       table.add({escape_text(row.pattern), std::string(dtype_info(row.dtype).torch), cross(row.shape),
                  row.count > 1 ? "×" + grouped_digits(row.count) : "", size_text(row.bytes)});
@@ -287,7 +225,7 @@ void Writer::tensors() {
     if (options_.offsets) head.insert(head.end(), {"Begin", "End"});
     if (options_.offsets && sharded) head.emplace_back("File");
     if (layout) head.emplace_back("Layout");
-    Table table(std::move(head));
+    TextTable table(std::move(head));
     for (const TensorRow* row : rows_) {
       const TensorInfo& stored = checkpoint_.info(row->tensor);
       std::vector<std::string> cells = {escape_text(stored.name), std::string(dtype_info(stored.dtype).torch),

@@ -1,0 +1,175 @@
+#include "tftf_native/value_run.h"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "tftf/base/escape.h"
+#include "tftf/base/size_text.h"
+
+namespace tftf {
+namespace {
+
+// Files of one worker: per range of a piece the one that was read last stays open.
+class WorkerFiles {
+ public:
+  explicit WorkerFiles(std::span<const NativeModel* const> models) : models_(models) {}
+
+  Result<Bytes> read(size_t slot, const ValuePass::Range& range) {
+    Slot& at = slots_[slot];
+    if (!at.source || at.model != range.model || at.shard != range.shard) {
+      at.source = nullptr;
+      const NativeModel& model = *models_[range.model];
+      const std::string path = model.path_of(model.checkpoint.shards[range.shard].name);
+      Result<std::shared_ptr<ByteSource>> source = open_file_source(path);
+      if (!source) return std::move(source).error();
+      Result<Fingerprint> now = (*source)->fingerprint();
+      if (!now) return std::move(now).error();
+      const std::optional<Fingerprint>& seen = model.seen[range.shard];
+      if (seen && !(*seen == *now))
+        return Error{.code = ErrorCode::kIoChanged,
+                     .message = "Input " + quote_name(path) + " has changed since its header was read.",
+                     .file = path};
+      at.source = *std::move(source);
+      at.model = range.model;
+      at.shard = range.shard;
+    }
+    if (at.buffer.size() < range.range.length) at.buffer.resize(static_cast<size_t>(range.range.length));
+    const MutableBytes into(at.buffer.data(), static_cast<size_t>(range.range.length));
+    if (auto done = at.source->read(range.range.offset, into); !done) return std::move(done).error();
+    return Bytes(into);
+  }
+
+ private:
+  struct Slot {
+    std::shared_ptr<ByteSource> source;
+    uint32_t model = 0;
+    uint32_t shard = 0;
+    std::vector<std::byte> buffer;
+  };
+  std::span<const NativeModel* const> models_;
+  std::array<Slot, 4> slots_;
+};
+
+void serve_small_reads(ValuePass& pass, std::span<const NativeModel* const> models) {
+  std::vector<std::byte> buffer;
+  for (auto wanted = pass.want(); !wanted.empty(); wanted = pass.want())
+    for (const ValuePass::SmallRead& read : wanted) {
+      const auto source = open_file_source(models[read.model]->path_of(read.request.file));
+      buffer.resize(static_cast<size_t>(read.request.range.length));
+      if (source && (*source)->read(read.request.range.offset, buffer).ok())
+        pass.supply(read, buffer);
+      else
+        pass.fail(read);
+    }
+}
+
+// One stage: pieces are taken in order, results are added under a lock.
+class ValueStage {
+ public:
+  ValueStage(ValuePass& pass, std::span<const NativeModel* const> models, const ValueRunOptions& options,
+             uint32_t number)
+      : pass_(pass),
+        models_(models),
+        options_(options),
+        kernels_(options.kernels != nullptr ? *options.kernels : best_kernels()),
+        number_(number) {}
+
+  Result<void> run(uint32_t most) {
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>(most, pass_.piece_count()));
+    std::vector<std::thread> threads;
+    running_ = count;
+    for (uint32_t i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
+    {
+      std::unique_lock lock(mutex_);
+      while (running_ != 0) {
+        finished_.wait_for(lock, std::chrono::milliseconds(100));
+        if (options_.progress) options_.progress({done_, pass_.bytes(), number_});
+      }
+    }
+    for (std::thread& thread : threads) thread.join();
+    if (error_) return *std::move(error_);
+    if (stopped())
+      return Error{.code = ErrorCode::kInterrupted, .message = "Stopped while the data was read."};
+    return {};
+  }
+
+ private:
+  bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }
+
+  void work() {
+    WorkerFiles files(models_);
+    while (!stopped() && !failed_.load()) {
+      const uint64_t index = next_.fetch_add(1);
+      if (index >= pass_.piece_count()) break;
+      if (auto done = step(index, files); !done) {
+        const std::lock_guard lock(mutex_);
+        if (!error_) error_ = std::move(done).error();
+        failed_.store(true);
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    --running_;
+    finished_.notify_one();
+  }
+
+  Result<void> step(uint64_t index, WorkerFiles& files) {
+    const ValuePass::Piece piece = pass_.piece(index);
+    std::array<Bytes, 4> bytes;
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < piece.count; ++i) {
+      Result<Bytes> range = files.read(i, piece.ranges[i]);
+      if (!range) return std::move(range).error();
+      bytes[i] = *range;
+      total += range->size();
+    }
+    std::unique_ptr<ValuePass::Found> found =
+        pass_.run(index, std::span<const Bytes>(bytes.data(), piece.count), kernels_);
+    const std::lock_guard lock(mutex_);
+    pass_.add(index, std::move(found));
+    done_ += total;
+    return {};
+  }
+
+  ValuePass& pass_;
+  std::span<const NativeModel* const> models_;
+  const ValueRunOptions& options_;
+  const KernelTable& kernels_;
+  uint32_t number_;
+  std::atomic<uint64_t> next_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  uint32_t running_ = 0;
+  uint64_t done_ = 0;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<void> run_value_pass(ValuePass& pass, std::span<const NativeModel* const> models,
+                            const ValueRunOptions& options) {
+  serve_small_reads(pass, models);
+  TFTF_TRY(pass.start());
+  const uint32_t threads =
+      options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  uint32_t stage = 0;
+  do {
+    const uint64_t each = std::max<uint64_t>(1, pass.piece_bytes());
+    const uint64_t fit = options.max_memory / each;
+    if (fit == 0)
+      return Error{.code = ErrorCode::kRefusedMemory,
+                   .message = "The values need " + size_text(each) +
+                              " of memory at a time, more than --max-memory allows.",
+                   .expected = std::to_string(options.max_memory),
+                   .found = std::to_string(each)};
+    TFTF_TRY(ValueStage(pass, models, options, stage++)
+                 .run(static_cast<uint32_t>(std::min<uint64_t>(threads, fit))));
+  } while (pass.next_stage());
+  return {};
+}
+
+}  // namespace tftf
