@@ -21,6 +21,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_lint(app, session);
   add_info(app, session);
   add_stats(app, session);
+  add_diff(app, session);
   add_completion(app, session);
 }
 

@@ -14,6 +14,7 @@ void add_validate(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
 void add_info(CLI::App& app, Session& session);
 void add_stats(CLI::App& app, Session& session);
+void add_diff(CLI::App& app, Session& session);
 void add_lint(CLI::App& app, Session& session);
 
 // The whole program `tftf`.

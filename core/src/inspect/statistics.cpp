@@ -5,11 +5,11 @@
 #include <unordered_set>
 
 #include "inspect/json_parts.h"
+#include "inspect/name_selection.h"
 #include "inspect/piece_order.h"
 #include "inspect/value_choice.h"
 #include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
-#include "tftf/base/glob.h"
 #include "tftf/base/version.h"
 #include "tftf/simd/floats.h"
 
@@ -33,12 +33,6 @@ struct StatisticsTask {
 ElementRun piece_run(const TensorValues& values, uint64_t number) {
   const uint64_t first = number * kPieceElements;
   return {first, std::min(kPieceElements, values.elements() - first)};
-}
-
-std::vector<Glob> globs_of(const std::vector<std::string>& patterns) {
-  std::vector<Glob> globs;
-  for (const std::string& pattern : patterns) globs.emplace_back(pattern);
-  return globs;
 }
 
 // The values of a chunk where a kernel can read them: in place, or decoded into `buffer`.
@@ -155,12 +149,10 @@ struct Statistics::State {
 };
 
 Result<void> Statistics::State::select(ValueChoice choice) {
-  const std::vector<Glob> include = globs_of(request.include), exclude = globs_of(request.exclude);
-  std::unordered_set<std::string_view> names(request.names.begin(), request.names.end());
+  const NameSelection selection(request.include, request.exclude, request.names);
   std::unordered_set<std::string_view> found;
   for (const TensorValues& one : choice.values) {
-    if (!names.empty() && names.count(one.name()) == 0) continue;
-    if (!glob_selects(include, exclude, one.name())) continue;
+    if (!selection.takes(one.name())) continue;
     found.insert(one.name());
     report.tensors.push_back({one});
   }
