@@ -17,7 +17,7 @@ ValueChoice choose_values(const Checkpoint& checkpoint, const LayoutReport* layo
   ValueChoice choice;
   std::unordered_map<uint64_t, TensorValues> logical;
   std::unordered_map<uint64_t, std::string_view> unreadable;
-  std::unordered_set<uint64_t> companions;
+  std::unordered_set<uint64_t> companions;  // whose values have gone into those of weights
   if (layouts != nullptr) {
     const QuantConfig config = read_quant_config(checkpoint);
     std::map<std::string_view, uint64_t> left;
@@ -33,9 +33,9 @@ ValueChoice choose_values(const Checkpoint& checkpoint, const LayoutReport* layo
           ++left[finding.layout];
           continue;
         }
+        const TensorRef scales = values->fp8()->scales;
         logical.emplace(choice_key(match.weight), *std::move(values));
-        for (const QuantCompanion& companion : match.companions)
-          companions.insert(choice_key(companion.tensor));
+        companions.insert(choice_key(scales));
       }
     for (const auto& [layout, count] : left)
       choice.notes.push_back(std::string(layout) + ": the values of " + grouped_digits(count) +

@@ -16,7 +16,7 @@ struct ValueChoice {
 };
 
 // All tensors of sound shards. `layouts`: null for stored values alone; else weights of layouts that can be read
-// are given in their logical form and their companions are left out.
+// are given in their logical form and their scales are left out.
 ValueChoice choose_values(const Checkpoint& checkpoint, const LayoutReport* layouts);
 
 }  // namespace tftf

@@ -20,7 +20,7 @@ struct ComparisonRequest {
   std::vector<std::string> exclude{};
   std::vector<std::string> names{};
   // Read the data. Quantised weights of layouts that can be read are then compared as the weights that they stand
-  // for, and their companions are no tensors of their own. Without: headers and configuration only.
+  // for, and their scales are no tensors of their own. Without: headers and configuration only.
   bool values = false;
   // Greatest relative distance ||left - right|| / ||left|| of a tensor that still counts as close.
   double tolerance = 0;

@@ -21,7 +21,7 @@ struct StatisticsRequest {
   std::vector<std::string> exclude{};
   // When not empty: only these, by exact name; one that is not there is kRefusedMissing.
   std::vector<std::string> names{};
-  // Quantised weights as their layout means them, in its own result dtype, and their companions left out. Layouts
+  // Quantised weights as their layout means them, in its own result dtype, and their scales left out. Layouts
   // that cannot be read are looked at as stored, with a note.
   bool logical = false;
   uint32_t bins = 0;  // of the histogram, at most kMaxBins; 0: none
