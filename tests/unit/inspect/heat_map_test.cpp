@@ -126,8 +126,8 @@ TEST_CASE("a part of a tensor, of any dtype, down to single values") {
       request.row_end = request.row_begin + 1 + random() % (30 - request.row_begin);
       request.column_begin = random() % 44;
       request.column_end = request.column_begin + 1 + random() % (44 - request.column_begin);
-      request.height = 1 + random() % 40;
-      request.width = 1 + random() % 50;
+      request.height = static_cast<uint32_t>(1 + random() % 40);
+      request.width = static_cast<uint32_t>(1 + random() % 50);
       const auto map = model.map(request);
       REQUIRE(map.ok());
       check_against_loops(*map, dtype, bytes, 44);
