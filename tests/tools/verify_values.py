@@ -4,9 +4,9 @@
     verify_values.py TFTF MODEL...
     verify_values.py TFTF --diff LEFT RIGHT
 
-Models are files or folders of F64, F32, F16, BF16, F8_E4M3, integer and BOOL tensors; with F8_E4M3 weights beside
-`_scale_inv` grids of 128 x 128 blocks `--logical` is checked too. Sums are exact (math.fsum). Prints what was
-compared, or the first difference, then with exit status 1.
+Models are files or folders of F64, F32, F16, BF16, F8_E4M3, F8_E8M0, integer and BOOL tensors; with F8_E4M3 weights
+beside `weight_scale_inv` (F32) or `scale` (F8_E8M0) grids of 128 x 128 blocks `--logical` is checked too. Sums are
+exact (math.fsum). Prints what was compared, or the first difference, then with exit status 1.
 """
 import json
 import math
@@ -36,6 +36,8 @@ def decode(dtype, raw):
         return list(struct.unpack(f"<{len(words)}f", struct.pack(f"<{len(words)}I", *(word << 16 for word in words))))
     if dtype == "F8_E4M3":
         return [E4M3[code] for code in raw]
+    if dtype == "F8_E8M0":
+        return [math.nan if code == 255 else 2.0 ** (code - 127) for code in raw]
     letter = FORMATS[dtype]
     return list(struct.unpack(f"<{len(raw) // struct.calcsize(letter)}{letter}", raw))
 
@@ -51,7 +53,7 @@ def load(model):
         header.pop("__metadata__", None)
         for name, entry in header.items():
             begin, end = (8 + length + offset for offset in entry["data_offsets"])
-            if entry["dtype"] in FORMATS or entry["dtype"] in ("BF16", "F8_E4M3"):
+            if entry["dtype"] in FORMATS or entry["dtype"] in ("BF16", "F8_E4M3", "F8_E8M0"):
                 tensors[name] = entry["dtype"], entry["shape"], decode(entry["dtype"], raw[begin:end])
     return tensors
 
@@ -60,17 +62,32 @@ def f32(value):
     return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
+def bf16(value):
+    word = struct.unpack("<I", struct.pack("<f", value))[0]
+    return struct.unpack("<f", struct.pack("<I", word + 0x7FFF + (word >> 16 & 1) & 0xFFFF0000))[0]
+
+
+def grid_of(name, tensors):
+    """Name of the scales of a block FP8 weight."""
+    for scales in (name + "_scale_inv", name[:-len("weight")] + "scale"):
+        if name.endswith("weight") and tensors[name][0] == "F8_E4M3" and scales in tensors:
+            return scales
+    return None
+
+
 def logical(tensors):
-    """Weights of block FP8 as F32 values, their scales left out."""
+    """Weights of block FP8 as F32 values (BF16 with scales F8_E8M0), their scales left out."""
+    grids = {name: grid_of(name, tensors) for name in tensors}
     out = {}
     for name, (dtype, shape, values) in tensors.items():
-        grid = tensors.get(name + "_scale_inv")
-        if dtype == "F8_E4M3" and grid:
-            columns, across = shape[1], grid[1][1]
-            values = [f32(value * grid[2][i // columns // BLOCK * across + i % columns // BLOCK])
+        if name in grids.values():
+            continue
+        if grids[name]:
+            scale_dtype, (_, across), scales = tensors[grids[name]]
+            columns, rounded = shape[1], bf16 if scale_dtype == "F8_E8M0" else f32
+            values = [rounded(value * scales[i // columns // BLOCK * across + i % columns // BLOCK])
                       for i, value in enumerate(values)]
-        if not (name.endswith("_scale_inv") and name[:-len("_scale_inv")] in tensors):
-            out[name] = dtype, shape, values
+        out[name] = dtype, shape, values
     return out
 
 
@@ -94,9 +111,11 @@ def check_tensor(got, values, bins):
             "negative": sum(value < 0 for value in values)}
     if finite:
         low, high = min(finite), max(finite)
-        mean = math.fsum(finite) / len(finite)
-        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in finite) / len(finite))
-        for key, value in {"mean": mean, "std": deviation}.items():
+        sums = {}
+        if high - low < 1e150:  # squares that a double holds
+            mean = math.fsum(finite) / len(finite)
+            sums = {"mean": mean, "std": math.sqrt(math.fsum((value - mean) ** 2 for value in finite) / len(finite))}
+        for key, value in sums.items():
             if not near(got[key], value) and abs(got[key] - value) > 1e-12 * max(abs(low), abs(high)):
                 fail(f"{got['name']} {key}", got[key], value)
         want.update(min=low, max=high)
@@ -108,7 +127,8 @@ def check_tensor(got, values, bins):
     else:
         want.update(min=None, max=None, mean=None, std=None, histogram=None)
     for key, value in want.items():
-        if got[key] != value:
+        # Integers beyond 2^53 are text.
+        if (float(got[key]) if isinstance(got[key], str) else got[key]) != value:
             fail(f"{got['name']} {key}", got[key], value)
 
 
@@ -136,8 +156,7 @@ def check_difference(tftf, left, right):
         if a[name][1] != b[name][1] or (name not in listed and x == y):
             continue
         if a[name][0] == "F8_E4M3" and b[name][0] == "BF16":  # what dequantising to BF16 gives
-            words = [struct.unpack("<I", struct.pack("<f", value))[0] for value in x]
-            x = [struct.unpack("<f", struct.pack("<I", word + 0x7FFF + (word >> 16 & 1) & 0xFFFF0000))[0] for word in words]
+            x = [bf16(value) for value in x]
         pairs = [(float(v), float(w)) for v, w in zip(x, y) if math.isfinite(v) and math.isfinite(w)]
         differences = [abs(v - w) for v, w in pairs]
         got = listed[name]["distance"]

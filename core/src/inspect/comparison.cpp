@@ -215,7 +215,7 @@ void Comparison::State::settle() {
       const PairDistance& distance = *pair.distance;
       if (distance.differing == 0)
         pair.status = PairStatus::kEqualValues;
-      else if (distance.unmatched == 0 && distance.relative() <= report.tolerance)
+      else if (report.tolerance > 0 && distance.unmatched == 0 && distance.relative() <= report.tolerance)
         pair.status = PairStatus::kClose;
       else
         pair.status = PairStatus::kDifferent;

@@ -67,8 +67,15 @@ OrderedJson text_or_nothing(const std::optional<std::string>& text) {
   return text ? OrderedJson(*text) : OrderedJson();
 }
 
+// On one line: white space is one space.
 std::string shown(const std::optional<std::string>& text) {
-  return text ? escape_text_cut(*text, kShownText) : "(absent)";
+  if (!text) return "(absent)";
+  std::string line;
+  for (const char c : *text) {
+    const bool space = c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    if (!space || line.empty() || line.back() != ' ') line += space ? ' ' : c;
+  }
+  return escape_text_cut(line, kShownText);
 }
 
 void write_differences(const std::vector<TextDifference>& differences, std::string_view title,

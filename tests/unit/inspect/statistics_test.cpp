@@ -261,7 +261,7 @@ TEST_CASE("logical statistics of FP8 blocks are those of the dequantised weight"
     const OrderedJson stored = document(source, request)["tensors"];
     REQUIRE(stored.size() == 3);
     CHECK(stored[0]["layout"].is_null());
-    CHECK(stored[0]["max"] == 448);
+    CHECK(stored[0]["max"] == look(DType::F8_E4M3, codes, codes.size()).max);
   }
 }
 
@@ -285,8 +285,8 @@ TEST_CASE("names, globs and their faults") {
       one_file({{"a.weight", DType::F32, {1}, f32_bytes({1})}, {"b[0]", DType::F32, {1}, f32_bytes({2})}});
   const auto names = [&](StatisticsRequest request) {
     std::string out;
-    for (const OrderedJson& tensor : document(model, std::move(request))["tensors"])
-      out += tensor["name"].get<std::string>() + " ";
+    const OrderedJson json = document(model, std::move(request));
+    for (const OrderedJson& tensor : json["tensors"]) out += tensor["name"].get<std::string>() + " ";
     return out;
   };
   CHECK(names({}) == "a.weight b[0] ");
