@@ -12,6 +12,9 @@ if (!existsSync(`${built}/core.wasm`)) {
   console.error('build/wasm/bin/core.wasm is not there: cmake --preset wasm && cmake --build --preset wasm makes it.');
   process.exit(1);
 }
+if (!existsSync(here('node_modules/typescript'))) {
+  execFileSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: here('.'), stdio: 'inherit' });
+}
 rmSync(target, { recursive: true, force: true });
 mkdirSync(`${target}/dist`, { recursive: true });
 execFileSync(process.execPath, [here('node_modules/typescript/bin/tsc'), '-p', here('tsconfig.json')], { stdio: 'inherit' });

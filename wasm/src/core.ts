@@ -118,7 +118,13 @@ export function errorOf(text: string): TftfError {
 
 /** Calls the core; throws what it could not do. */
 export function call<T>(core: Core, work: () => T): NonNullable<T> {
-  const result = work();
+  let result: T;
+  try {
+    result = work();
+  } catch (error) {
+    if (error instanceof TftfError) throw error;
+    throw new TftfError('internal', `A defect of this program: ${error instanceof Error ? error.message : String(error)}.`);
+  }
   const error = core.takeError();
   if (error !== '') throw errorOf(error);
   return result as NonNullable<T>;

@@ -15,7 +15,7 @@ export { operations, openCheckpoint } from './opening.js';
 export { lint, rules, rulesText } from './linting.js';
 export { run } from './running.js';
 export { version } from './version.js';
-export { fileTree, filesTree, memoryTree } from './sources/blob-tree.js';
+export { BlobTree, fileTree, filesTree, memoryTree, type TreeFile } from './sources/blob-tree.js';
 export { handleTree } from './sources/handle-tree.js';
 export { expandUrl, urlTree, type UrlOptions } from './sources/http-tree.js';
 export { fileSink, folderSink, type FolderSinkOptions } from './sinks/handle-sink.js';

@@ -75,7 +75,8 @@ class Run {
       for (const one of [this.reader, this.residentReader, this.output, this.pointers]) one.close();
     }
     const { bytesRead } = this;
-    call(this.core, () => this.transformation.finish(bytesRead, this.bytesWritten));
+    // A run that only looks has an account of its own (the validation).
+    if (this.sink !== undefined) call(this.core, () => this.transformation.finish(bytesRead, this.bytesWritten));
     return {
       account: () => this.plan.account(),
       accountJson: this.plan.accountJson(),
@@ -278,7 +279,7 @@ class Run {
     for (const side of this.summary.sides) {
       this.task.check();
       const size = sizes.get(side.name)!;
-      const writer = await sink.create({ name: side.name, size });
+      const writer = await sink.create({ name: side.name, size, copied: side.copied });
       const bytes = side.copied
         ? await (await this.plan.files.get(side.name, this.task.signal)).read(0, size, this.task.signal)
         : this.core.HEAPU8.subarray(side.data, side.data + side.size);

@@ -5,6 +5,8 @@ export interface OutputFile {
   /** Final name, relative to the output. */
   name: string;
   size: number;
+  /** A file of the input's folder, as it is. */
+  copied?: boolean;
 }
 
 /** One file while it is written, under a temporary name. */

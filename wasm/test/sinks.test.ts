@@ -137,10 +137,14 @@ test('--overwrite replaces its own names alone', () => withScratch(async folder 
   mkdirSync(out);
   writeFileSync(join(out, 'notes.txt'), 'mine');
   writeFileSync(join(out, 'config.json'), 'old');
+  writeFileSync(join(out, 'model-00002-of-00002.safetensors'), 'stale');
+  writeFileSync(join(out, 'other-00002-of-00002.safetensors'), 'mine');
   const sink = pathSink(out, { overwrite: true });
   const plan = await castPlan(memoryTree('m', { 'model.safetensors': bytes, 'config.json': '{"a": 1}' }), sink);
   await run(plan, sink);
   expect(readFileSync(join(out, 'notes.txt'), 'utf8')).toBe('mine');
   expect(readFileSync(join(out, 'config.json'), 'utf8')).toBe('{"a": 1}');
+  expect(existsSync(join(out, 'model-00002-of-00002.safetensors'))).toBe(false);
+  expect(existsSync(join(out, 'other-00002-of-00002.safetensors'))).toBe(true);
   await plan.close();
 }));

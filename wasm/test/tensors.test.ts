@@ -36,7 +36,7 @@ test('statistics', async () => {
   const finite = [...floats].filter(Number.isFinite);
   const mean = finite.reduce((sum, x) => sum + x, 0) / finite.length;
   expect(statistics).toMatchObject({ count: floats.length, nan: 1, infinite: 1, zero: 2 });
-  expect(statistics.min).toBe(Math.min(...finite.slice(0, 100_000), ...finite.slice(100_000, 200_000), ...finite.slice(200_000)) as number);
+  expect(statistics.min).toBe(finite.reduce((least, x) => Math.min(least, x)));
   expect(statistics.mean).toBeCloseTo(mean, 10);
   expect(statistics.histogram!.counts.reduce((sum, x) => sum + x, 0)).toBe(finite.length);
   const { low, high, counts } = statistics.histogram!;

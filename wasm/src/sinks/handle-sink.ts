@@ -2,6 +2,7 @@ import { TftfError } from '../error.js';
 import { quoteName } from '../names.js';
 import type { OutputFile, OutputSink, OutputWriter } from '../sink.js';
 import type { SourceTree } from '../source.js';
+import { staleShards } from './stale-shards.js';
 
 const BLOCK = 16 << 20;
 const PART = '.tftf-part';
@@ -151,7 +152,10 @@ async function isInput(handle: FileSystemHandle, input: SourceTree): Promise<boo
 }
 
 export interface FolderSinkOptions {
-  /** Files of the same names are replaced; nothing else is touched. Without it the folder must be empty. */
+  /**
+   * Files of the same names are replaced, shards of an earlier result go, nothing else is touched. Without it the folder
+   * must be empty.
+   */
   overwrite?: boolean;
 }
 
@@ -198,8 +202,7 @@ export function folderSink(folder: FileSystemDirectoryHandle, options: FolderSin
       return streams.open(handle, file.name, file.size);
     },
     async publish(): Promise<void> {
-      if (!moves) return;
-      for (const name of order) {
+      for (const name of moves ? order : []) {
         try {
           await ((await folder.getFileHandle(name + PART)) as Movable).move!(name);
         } catch (error) {
@@ -207,6 +210,10 @@ export function folderSink(folder: FileSystemDirectoryHandle, options: FolderSin
         }
         made.splice(made.indexOf(name + PART), 1);
       }
+      if (!options.overwrite) return;
+      const listed: string[] = [];
+      for await (const name of folder.keys()) listed.push(name);
+      for (const name of staleShards(order, listed)) await remove(name);
     },
     async abort(): Promise<void> {
       await streams.abort();

@@ -5,6 +5,7 @@ import { quoteName } from '../names.js';
 import type { OutputFile, OutputSink, OutputWriter } from '../sink.js';
 import type { SourceTree } from '../source.js';
 import { reasonOf } from '../sources/node-tree.js';
+import { staleShards } from './stale-shards.js';
 
 // No single write is longer: large ones cost twice the time.
 const MOST_WRITE = 256 << 10;
@@ -13,7 +14,7 @@ const PART = '.tftf-part';
 export interface PathSinkOptions {
   /** One file of that name instead of a folder. */
   single?: boolean;
-  /** Files of the same names are replaced; nothing else is touched. */
+  /** Files of the same names are replaced, shards of an earlier result go; nothing else is touched. */
   overwrite?: boolean;
 }
 
@@ -29,7 +30,9 @@ function refused(file: string, reason: string): TftfError {
 }
 
 class PathWriter implements OutputWriter {
-  constructor(private readonly descriptor: number, private readonly file: string, private readonly closed: () => void) {}
+  /** `like`: the file whose mode and time a copy keeps. */
+  constructor(private readonly descriptor: number, private readonly file: string, private readonly like: string | undefined,
+    private readonly closed: () => void) {}
   async write(offset: number, bytes: Uint8Array): Promise<void> {
     try {
       for (let done = 0; done < bytes.length;) {
@@ -41,6 +44,11 @@ class PathWriter implements OutputWriter {
   }
   async close(): Promise<void> {
     try {
+      if (this.like !== undefined) {
+        const { mode, atime, mtime } = fs.statSync(this.like);
+        fs.fchmodSync(this.descriptor, mode & 0o777);
+        fs.futimesSync(this.descriptor, atime, mtime);
+      }
       fs.fsyncSync(this.descriptor);
     } catch (error) {
       throw writeError(error, this.file);
@@ -71,6 +79,7 @@ class PathSink implements OutputSink {
   readonly singleName?: string;
   private readonly folder: string;
   private order: string[] = [];
+  private source: string | undefined;
   private readonly open = new Map<string, number>();
   private readonly parts = new Set<string>();
   private readonly folders: string[] = [];
@@ -88,6 +97,7 @@ class PathSink implements OutputSink {
 
   async begin(files: OutputFile[], input: SourceTree): Promise<void> {
     this.order = files.map(file => file.name);
+    this.source = (input as { folder?: string }).folder;
     checkTarget(this.name, this.options, this.folder, this.order, input);
     let at = path.resolve(this.folder);
     const missing: string[] = [];
@@ -111,7 +121,8 @@ class PathSink implements OutputSink {
       this.open.set(part, descriptor);
       this.parts.add(part);
       fs.ftruncateSync(descriptor, file.size);
-      return new PathWriter(descriptor, part, () => this.open.delete(part));
+      const like = file.copied && this.source !== undefined ? path.join(this.source, file.name) : undefined;
+      return new PathWriter(descriptor, part, like, () => this.open.delete(part));
     } catch (error) {
       throw writeError(error, part);
     }
@@ -123,6 +134,9 @@ class PathSink implements OutputSink {
         const file = this.fileOf(name);
         fs.renameSync(file + PART, file);
         this.parts.delete(file + PART);
+      }
+      if (this.options.overwrite) {
+        for (const name of staleShards(this.order, fs.readdirSync(this.folder))) fs.unlinkSync(this.fileOf(name));
       }
       const folder = fs.openSync(this.folder, 'r');
       try {

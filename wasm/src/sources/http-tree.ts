@@ -3,7 +3,7 @@ import { readError } from '../files.js';
 import { quoteName } from '../names.js';
 import type { RangeSource, SourceEntry, SourceTree } from '../source.js';
 import { HttpFile, type Fetch } from './http-file.js';
-import { withFolders } from './tree-entries.js';
+import { ownEntries, withFolders } from './tree-entries.js';
 
 export interface UrlOptions {
   /** What hf:// stands for; "https://huggingface.co" when absent. */
@@ -17,8 +17,11 @@ const MODELS = [
   'model.safetensors.index.json', 'model.safetensors', 'adapter_model.safetensors',
   'diffusion_pytorch_model.safetensors.index.json', 'diffusion_pytorch_model.safetensors',
 ];
-// Beside an index, what the linter looks at.
-const SIDE_FILES = ['config.json', 'tokenizer.json', 'adapter_config.json', 'model_index.json'];
+// Files of a model beside its weights, what the linter looks at included.
+const SIDE_FILES = [
+  'config.json', 'tokenizer.json', 'adapter_config.json', 'model_index.json', 'generation_config.json',
+  'hf_quant_config.json', 'quantize_config.json', 'quant_config.json',
+];
 
 /** `hf://org/name[@revision][/path]` as an address, anything else as it is. */
 export function expandUrl(given: string, hub = 'https://huggingface.co'): string {
@@ -34,14 +37,17 @@ export function expandUrl(given: string, hub = 'https://huggingface.co'): string
   return [hub.replace(/\/+$/, ''), org, name, 'resolve', encodeURIComponent(revision), ...parts].join('/') + (path === '' || path.endsWith('/') ? '/' : '');
 }
 
-/** A URL's folder and what is asked of it. There are no listings: files are found by their names. */
+/** A URL's folder and what is asked of it. There are no listings: files are found by their names, from `anchor` on. */
 class HttpTree implements SourceTree {
   readonly block = 16 << 20;
   readonly parallel = 6;
+  readonly main?: string;
   private readonly files = new Map<string, Promise<HttpFile | undefined>>();
 
-  constructor(readonly given: string, readonly main: string, private readonly folder: string, private readonly query: string,
-    private readonly get: Fetch) {}
+  constructor(readonly given: string, private readonly anchor: string, whole: boolean, private readonly folder: string,
+    private readonly query: string, private readonly get: Fetch) {
+    if (!whole) this.main = anchor;
+  }
 
   file(path: string, signal?: AbortSignal): Promise<HttpFile | undefined> {
     let file = this.files.get(path);
@@ -69,14 +75,11 @@ class HttpTree implements SourceTree {
     return file;
   }
 
-  async list(signal?: AbortSignal): Promise<SourceEntry[]> {
-    const main = await this.find(this.main, signal);
-    return main === undefined ? [] : [main];
-  }
-  /** The index, the shards it names, and the files that the linter knows. */
+  async list(signal?: AbortSignal): Promise<SourceEntry[]> { return ownEntries(await this.walk(signal)); }
+  /** The model, the shards that its index names, and the files that go with models. */
   async walk(signal?: AbortSignal): Promise<SourceEntry[]> {
-    const paths = [this.main, ...SIDE_FILES];
-    if (this.main.endsWith('.json')) paths.push(...await this.shards(signal));
+    const paths = [this.anchor, ...SIDE_FILES];
+    if (this.anchor.endsWith('.json')) paths.push(...await this.shards(signal));
     const found: SourceEntry[] = [];
     const left = [...new Set(paths)];
     await Promise.all(Array.from({ length: this.parallel }, async () => {
@@ -88,7 +91,7 @@ class HttpTree implements SourceTree {
     return withFolders(found);
   }
   private async shards(signal?: AbortSignal): Promise<string[]> {
-    const file = await this.file(this.main, signal);
+    const file = await this.file(this.anchor, signal);
     if (file === undefined) return [];
     try {
       const text = new TextDecoder().decode(await file.read(0, file.size, signal));
@@ -118,14 +121,14 @@ export async function urlTree(given: string, options: UrlOptions = {}): Promise<
   let folder = url.origin + url.pathname.slice(0, slash + 1);
   const name = decodeURIComponent(url.pathname.slice(slash + 1));
   if (name !== '') {
-    const tree = new HttpTree(given, name, folder, url.search, get);
+    const tree = new HttpTree(given, name, false, folder, url.search, get);
     if (await tree.file(name, options.signal) !== undefined) return tree;
     if (name.includes('.')) throw readError(given, 'the server has no such file');
     // A folder without its slash.
     folder += `${encodeURIComponent(name)}/`;
   }
   for (const main of MODELS) {
-    const tree = new HttpTree(given, main, folder, url.search, get);
+    const tree = new HttpTree(given, main, true, folder, url.search, get);
     if (await tree.file(main, options.signal) !== undefined) return tree;
   }
   throw readError(given, `the server has none of ${MODELS.join(', ')} there`);
