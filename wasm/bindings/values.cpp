@@ -32,7 +32,7 @@ class Statistics {
   std::string json() const { return json_text(statistics_.to_json()); }
 
  private:
-  ValueStatistics statistics_;
+  RunStatistics statistics_;
 };
 
 Statistics* open_statistics(const std::string& dtype) { return new Statistics(viewed_dtype(dtype)); }

@@ -26,7 +26,7 @@ void decode_values(const KernelTable& kernels, DType dtype, const std::byte* dat
   cast(kernels, dtype, DType::F64, data, reinterpret_cast<std::byte*>(out), count);
 }
 
-void ValueStatistics::add(const std::byte* data, uint64_t count) {
+void RunStatistics::add(const std::byte* data, uint64_t count) {
   kernels_->scan(dtype_, data, seen_, count, scan_);
   seen_ += count;
   // Blocks are whole bytes in any dtype.
@@ -44,7 +44,7 @@ void ValueStatistics::add(const std::byte* data, uint64_t count) {
   }
 }
 
-void ValueStatistics::begin_histogram(uint32_t bins) {
+void RunStatistics::begin_histogram(uint32_t bins) {
   if (in_block_ > 0) append(spread_, block_result(block_));
   in_block_ = 0;
   if (!scan_.has_range()) return;
@@ -54,7 +54,7 @@ void ValueStatistics::begin_histogram(uint32_t bins) {
   buffer_.resize(kDecodedRun);
 }
 
-void ValueStatistics::add_histogram(const std::byte* data, uint64_t count) {
+void RunStatistics::add_histogram(const std::byte* data, uint64_t count) {
   if (bins_.empty()) return;
   // Halves, so that the width of the widest F64 range is finite, too.
   const double half_width = high_ / 2 - low_ / 2;
@@ -74,7 +74,7 @@ void ValueStatistics::add_histogram(const std::byte* data, uint64_t count) {
   }
 }
 
-OrderedJson ValueStatistics::to_json() const {
+OrderedJson RunStatistics::to_json() const {
   const bool some = scan_.has_range();
   OrderedJson out;
   out["count"] = json_integer(scan_.count);

@@ -25,7 +25,7 @@ std::vector<float> view_samples(size_t count, uint32_t seed) {
 }
 
 OrderedJson statistics_in_runs(const std::vector<float>& values, size_t run, uint32_t bins) {
-  ValueStatistics statistics(best_kernels(), DType::F32);
+  RunStatistics statistics(best_kernels(), DType::F32);
   for (size_t at = 0; at < values.size(); at += run)
     statistics.add(bytes_of(values) + 4 * at, std::min(run, values.size() - at));
   statistics.begin_histogram(bins);
@@ -89,7 +89,7 @@ TEST_CASE("a histogram of equal values, of the widest range, and of none") {
   CHECK(statistics_in_runs({2, 2, 2}, 3, 4)["histogram"]["counts"] == OrderedJson({3, 0, 0, 0}));
   const std::vector<double> wide = {-std::numeric_limits<double>::max(), 0,
                                     std::numeric_limits<double>::max()};
-  ValueStatistics statistics(best_kernels(), DType::F64);
+  RunStatistics statistics(best_kernels(), DType::F64);
   const auto* data = reinterpret_cast<const std::byte*>(wide.data());
   statistics.add(data, wide.size());
   statistics.begin_histogram(3);

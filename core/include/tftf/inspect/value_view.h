@@ -24,9 +24,9 @@ void decode_values(const KernelTable& kernels, DType dtype, const std::byte* dat
                    double* out);
 
 // Counts, extremes, mean and deviation in a first pass, the histogram in a second.
-class ValueStatistics {
+class RunStatistics {
  public:
-  ValueStatistics(const KernelTable& kernels, DType dtype) : kernels_(&kernels), dtype_(dtype) {}
+  RunStatistics(const KernelTable& kernels, DType dtype) : kernels_(&kernels), dtype_(dtype) {}
 
   // Runs in order, together the whole tensor. Each begins at a byte.
   void add(const std::byte* data, uint64_t count);
