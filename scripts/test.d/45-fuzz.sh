@@ -1,3 +1,3 @@
 #!/bin/sh
-# ten seconds of fuzzing per target
+# the seeds of every fuzz target, then ten seconds of fuzzing each
 exec sh scripts/fuzz.sh --bin build/asan-ubsan/bin "${TFTF_FUZZ_SECONDS:-10}"

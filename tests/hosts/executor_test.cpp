@@ -1,4 +1,5 @@
 #include "tftf_native/executor.h"
+#include "sanitized.h"
 
 #include <sys/stat.h>
 
@@ -35,7 +36,7 @@ struct ExecutorCase {
 }  // namespace
 
 TEST_CASE("the same bytes for every number of threads and every tile size") {
-  ExecutorCase c(1'200'001);
+  ExecutorCase c(test::kSanitized ? 300'001 : 1'200'001);
   for (const uint32_t threads : {1, 2, 8})
     for (const uint64_t tile : {1u << 10, 1u << 16, 1u << 20, 1u << 22}) {
       INFO(threads << " threads, tiles of " << tile);

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "sanitized.h"
 #include "scratch.h"
 #include "tftf_native/executor.h"
 #include "toy_model.h"
@@ -67,7 +68,7 @@ struct ResumeCase {
 }  // namespace
 
 TEST_CASE("killed at thirty random moments, each time continued with another number of threads") {
-  ResumeCase c(2'000'000);
+  ResumeCase c(test::kSanitized ? 500'000 : 2'000'000);
   std::mt19937 random(20240229);
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
@@ -127,7 +128,7 @@ TEST_CASE("killed at thirty random moments, each time continued with another num
 }
 
 TEST_CASE("an interruption flushes the journal; the same command skips what it says") {
-  ResumeCase c(4'000'000);
+  ResumeCase c(test::kSanitized ? 1'000'000 : 4'000'000);
   c.interrupt();
   CHECK(fs::exists(c.out() + "/.tftf-journal"));
   for (const std::string& name : names_in(c.out()))
@@ -152,7 +153,7 @@ TEST_CASE("an interruption before anything was written leaves nothing") {
 
 TEST_CASE(
     "another command, other tiles or a changed input do not continue, and leave the journal's work alone") {
-  ResumeCase c(4'000'000);
+  ResumeCase c(test::kSanitized ? 1'000'000 : 4'000'000);
   c.interrupt();
   const auto before = names_in(c.out());
   const std::string journal = slurp(c.out() + "/.tftf-journal");
@@ -249,7 +250,7 @@ TEST_CASE("an input that is no longer what the plan was made from is refused at 
 }
 
 TEST_CASE("two runs into one folder at a time are refused") {
-  ResumeCase c(4'000'000);
+  ResumeCase c(test::kSanitized ? 1'000'000 : 4'000'000);
   c.options.threads = 1;
   std::optional<Error> second;
   c.options.progress = [&](const Progress&) {
@@ -271,7 +272,7 @@ TEST_CASE("two runs into one folder at a time are refused") {
 }
 
 TEST_CASE("a small tmpfs that is full") {
-  ResumeCase c(2'000'000);
+  ResumeCase c(test::kSanitized ? 500'000 : 2'000'000);
   fs::create_directory(c.scratch / "small");
   if (::mount("tmpfs", (c.scratch / "small").c_str(), "tmpfs", 0, "size=4m") != 0) {
     // Mounting is not allowed everywhere; power_test.cpp has a full disk without it.
