@@ -63,7 +63,7 @@ struct HeatMapPass::State {
   SmallValues small;
   std::optional<LayoutReport> layouts;
   std::optional<TensorValues> values;
-  HeatMap map;
+  HeatCells map;
   uint64_t unit_rows = 1;     // of a piece; the last of a row of cells may have fewer
   uint64_t row_parts = 1;     // pieces of a row that is longer than one
   uint64_t part_columns = 0;  // of such a piece
@@ -281,7 +281,7 @@ void HeatMapPass::add(uint64_t index, std::unique_ptr<Found> found) {
 }
 
 bool HeatMapPass::next_stage() {
-  HeatMap& map = state_->map;
+  HeatCells& map = state_->map;
   map.mean.clear(), map.low.clear(), map.high.clear(), map.non_finite.clear();
   for (const HeatCell& cell : state_->cells) {
     const double none = std::numeric_limits<double>::quiet_NaN();
@@ -293,11 +293,11 @@ bool HeatMapPass::next_stage() {
   return false;
 }
 
-const HeatMap& HeatMapPass::map() const { return state_->map; }
+const HeatCells& HeatMapPass::map() const { return state_->map; }
 
 std::string HeatMapPass::to_json() const {
   const TensorValues& values = *state_->values;
-  const HeatMap& map = state_->map;
+  const HeatCells& map = state_->map;
   OrderedJson head;
   head["tool"] = {{"name", "tftf"}, {"version", version()}};
   head["input"] = state_->checkpoint.listing.given;
@@ -328,7 +328,7 @@ std::string HeatMapPass::to_json() const {
   return out.append(kDocumentEnd);
 }
 
-std::string heat_map_text(const HeatMap& map) {
+std::string heat_map_text(const HeatCells& map) {
   constexpr std::string_view kShades = " .:-=+*#%@";
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (double mean : map.mean) {

@@ -27,8 +27,8 @@ struct Pictured {
     REQUIRE(read.ok());
     checkpoint = *std::move(read);
   }
-  Result<HeatMap> map(HeatMapRequest request, ValueHostOptions options = {},
-                      std::string* json = nullptr) const {
+  Result<HeatCells> map(HeatMapRequest request, ValueHostOptions options = {},
+                        std::string* json = nullptr) const {
     HeatMapPass pass(checkpoint, request);
     if (auto done = run_in_memory(pass, {&model}, {&checkpoint}, options); !done)
       return std::move(done).error();
@@ -38,7 +38,7 @@ struct Pictured {
 };
 
 // Cell means with long doubles.
-void check_against_loops(const HeatMap& map, DType dtype, const std::string& bytes, uint64_t columns) {
+void check_against_loops(const HeatCells& map, DType dtype, const std::string& bytes, uint64_t columns) {
   const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
   REQUIRE(map.mean.size() == map.height * map.width);
   for (uint64_t i = 0; i < map.height; ++i)

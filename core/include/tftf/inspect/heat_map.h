@@ -30,7 +30,7 @@ struct HeatMapRequest {
 
 // Cell (i, j), at i * width + j, stands for rows row_begin + [i * cell_rows, (i + 1) * cell_rows) and columns
 // likewise, the last ones for fewer.
-struct HeatMap {
+struct HeatCells {
   uint64_t row_begin = 0, row_end = 0, column_begin = 0, column_end = 0;
   uint64_t height = 0;
   uint64_t width = 0;
@@ -66,7 +66,7 @@ class HeatMapPass final : public ValuePass {
   bool next_stage() override;
   std::string to_json() const override;
 
-  const HeatMap& map() const;
+  const HeatCells& map() const;
 
  private:
   struct State;
@@ -74,6 +74,6 @@ class HeatMapPass final : public ValuePass {
 };
 
 // The picture in characters, from ' ' (lowest mean) to '@' (highest); '!' where no value is finite.
-std::string heat_map_text(const HeatMap& map);
+std::string heat_map_text(const HeatCells& map);
 
 }  // namespace tftf
