@@ -1,0 +1,219 @@
+// A conversion of one input: the chain of operations, its plan, and the run.
+import { signal, type Signal } from '@preact/signals';
+import type { Operation, OperationInfo, OptionInfo, PlanRequest, Progress } from 'tftf';
+import type { Failure, Origin, PlanView, RunView, Target } from './engine/messages';
+import { announcement, engine, failureOf, openOrigin, type Input } from './inputs';
+import { canPickFiles, mayWrite, pickFile, pickFolder } from './saving';
+
+// Options by name; one entry per time it is given. A flag that is set is [[]].
+export interface Step {
+  id: string;
+  values: Record<string, string[][]>;
+}
+
+export type PlanState = { state: 'none' } | { state: 'planning' } | { state: 'ready'; view: PlanView } | { state: 'refused'; failure: Failure };
+
+export type RunState =
+  | { state: 'none' }
+  | { state: 'running'; progress: Progress | null; began: number; rate: number; paused: boolean }
+  | { state: 'failed'; failure: Failure }
+  | { state: 'done'; view: RunView; seconds: number; result: Input | null; stored: string | null; files: { path: string; file: File }[] };
+
+export class Conversion {
+  readonly steps: Signal<Step[]> = signal([]);
+  readonly single: Signal<boolean>;
+  readonly plan: Signal<PlanState> = signal({ state: 'none' });
+  readonly run: Signal<RunState> = signal({ state: 'none' });
+  private planning: AbortController | null = null;
+  private running: AbortController | null = null;
+  private call = 0;
+  private timer = 0;
+
+  constructor(readonly input: Input) {
+    this.single = signal(input.summary.files.length === 1 && input.summary.index === null);
+  }
+
+  choose(info: OperationInfo): void {
+    this.steps.value = [{ id: info.id, values: {} }];
+    this.run.value = { state: 'none' };
+    this.replan(0);
+  }
+  add(info: OperationInfo): void {
+    this.steps.value = [...this.steps.value, { id: info.id, values: {} }];
+    this.replan(0);
+  }
+  remove(at: number): void {
+    this.steps.value = this.steps.value.filter((_, i) => i !== at);
+    this.replan(0);
+  }
+  set(at: number, option: string, given: string[][]): void {
+    this.steps.value = this.steps.value.map((step, i) => (i === at ? { ...step, values: { ...step.values, [option]: given } } : step));
+    this.replan(200);
+  }
+  setSingle(single: boolean): void {
+    this.single.value = single;
+    this.replan(0);
+  }
+
+  // Required options that have no value yet.
+  missing(): OptionInfo[] {
+    const table = this.input.operations.value ?? [];
+    return this.steps.value.flatMap((step) => (table.find((info) => info.id === step.id)?.options ?? []).filter((option) => option.required && !given(step, option.name)));
+  }
+
+  replan(delay: number): void {
+    clearTimeout(this.timer);
+    this.planning?.abort();
+    this.release();
+    if (this.steps.value.length === 0 || this.missing().length > 0) {
+      this.plan.value = { state: 'none' };
+      return;
+    }
+    this.plan.value = { state: 'planning' };
+    this.timer = setTimeout(() => void this.makePlan(), delay);
+  }
+
+  cancel(): void {
+    this.running?.abort();
+  }
+  pause(on: boolean): void {
+    const run = this.run.value;
+    if (run.state !== 'running') return;
+    engine.pause(this.call, on);
+    this.run.value = { ...run, paused: on };
+  }
+
+  // From a click: the pickers ask for one.
+  async save(): Promise<void> {
+    const plan = this.plan.value;
+    if (plan.state !== 'ready') return;
+    try {
+      const target = await this.target(plan.view);
+      if (target) await this.write(plan.view, target);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  async removeStored(): Promise<void> {
+    const run = this.run.value;
+    if (run.state !== 'done' || run.stored === null) return;
+    await engine.removeStored(run.stored);
+    this.run.value = { ...run, stored: null, files: [] };
+  }
+
+  private release(): void {
+    if (this.plan.value.state === 'ready') void engine.freePlan(this.plan.value.view.plan);
+  }
+
+  private request(): PlanRequest {
+    const operations: Operation[] = this.steps.value.map(({ id, values }) => ({
+      id,
+      options: Object.entries(values).flatMap(([name, list]) => list.filter((words) => words.every((word) => word !== '')).map((words) => ({ name, values: words }))),
+    }));
+    const first = operations[0]!.id;
+    const command = operations.length === 1 ? (first === 'dequant-fp8' ? first : 'passthrough') : 'run';
+    return { command, operations, output: 'the chosen place', ...(this.single.value && { singleName: this.suggestedName() }) };
+  }
+
+  suggestedName(): string {
+    const stem = this.input.label.replace(/^.*\//, '').replace(/\.safetensors$/, '').replace(/[^\w.-]+/g, '_').slice(0, 120) || 'model';
+    return `${stem}-${this.steps.value.map((step) => step.id).join('-')}.safetensors`;
+  }
+
+  private async makePlan(): Promise<void> {
+    const abort = new AbortController();
+    this.planning = abort;
+    try {
+      const view = await engine.plan(this.input.id, this.request(), { signal: abort.signal });
+      if (this.planning === abort) this.plan.value = { state: 'ready', view };
+      else void engine.freePlan(view.plan);
+    } catch (error) {
+      const failure = failureOf(error);
+      if (this.planning === abort && failure.code !== 'interrupted') this.plan.value = { state: 'refused', failure };
+    }
+  }
+
+  private async target(view: PlanView): Promise<Target | null> {
+    if (!canPickFiles()) return { kind: 'private', folder: `result-${Date.now().toString(36)}` };
+    const handle = view.singleName === null ? await pickFolder() : await pickFile(view.singleName);
+    if (!handle) return null;
+    if (!(await mayWrite(handle))) {
+      this.run.value = {
+        state: 'failed',
+        failure: { code: 'io-write', message: 'The browser was not allowed to write there.', file: handle.name, tensor: null, expected: null, found: null },
+      };
+      return null;
+    }
+    return handle.kind === 'file' ? { kind: 'file', handle } : { kind: 'folder', handle };
+  }
+
+  private async write(view: PlanView, target: Target): Promise<void> {
+    const abort = new AbortController();
+    this.running = abort;
+    const began = performance.now();
+    const warn = (event: BeforeUnloadEvent) => event.preventDefault();
+    addEventListener('beforeunload', warn);
+    this.run.value = { state: 'running', progress: null, began, rate: 0, paused: false };
+    let last = { time: began, done: 0 };
+    try {
+      const done = await engine.run(view.plan, target, {
+        signal: abort.signal,
+        onCall: (call) => {
+          this.call = call;
+        },
+        onProgress: (progress) => {
+          const run = this.run.value;
+          if (run.state !== 'running') return;
+          const now = performance.now();
+          let { rate } = run;
+          if (progress.stage === 'writing' && now - last.time > 250) {
+            const momentary = Math.max(0, progress.done - last.done) / ((now - last.time) / 1000);
+            rate = rate === 0 ? momentary : 0.8 * rate + 0.2 * momentary;
+            last = { time: now, done: progress.done };
+          }
+          this.run.value = { ...run, progress, rate };
+        },
+      });
+      await this.finish(done, target, view, (performance.now() - began) / 1000);
+    } catch (error) {
+      this.fail(error);
+    } finally {
+      removeEventListener('beforeunload', warn);
+      if (this.running === abort) this.running = null;
+    }
+  }
+
+  private async finish(view: RunView, target: Target, plan: PlanView, seconds: number): Promise<void> {
+    const stored = target.kind === 'private' ? target.folder : null;
+    const files = stored === null ? [] : await engine.storedFiles(stored);
+    const label = plan.singleName ?? (target.kind === 'private' ? 'result' : target.handle.name);
+    const origin: Origin = target.kind === 'private' ? { kind: 'files', label, files } : { kind: 'handle', label: target.handle.name, handle: target.handle };
+    this.plan.value = { state: 'none' };
+    this.run.value = { state: 'done', view, seconds, result: null, stored, files };
+    announcement.value = 'The result is written.';
+    const result = await openOrigin(origin, { show: false });
+    const run = this.run.value;
+    if (run.state === 'done') this.run.value = { ...run, result };
+  }
+
+  private fail(error: unknown): void {
+    const failure = failureOf(error);
+    announcement.value = failure.message;
+    this.run.value = { state: 'failed', failure };
+    this.replan(0);
+  }
+}
+
+const given = (step: Step, name: string): boolean => (step.values[name] ?? []).some((words) => words.every((word) => word !== ''));
+
+const conversions = new WeakMap<Input, Conversion>();
+
+export function conversionOf(input: Input): Conversion {
+  let found = conversions.get(input);
+  if (!found) {
+    found = new Conversion(input);
+    conversions.set(input, found);
+  }
+  return found;
+}

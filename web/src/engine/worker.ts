@@ -1,0 +1,210 @@
+// The page's worker: everything that reads, computes or writes runs here, through the package.
+import { lint, openCheckpoint, rules, run, TftfError, type Checkpoint, type HeatMapOptions, type LintReport, type PlanRequest, type ReportFormat, type RuleInfo, type SourceTree, type TaskOptions, type TensorReader, type TransformPlan } from 'tftf';
+import { Gate } from './gate';
+import type { Failure, FromWorker, Opened, Origin, PlanView, RunView, SideText, Target, ToWorker } from './messages';
+import { treeOf } from './origins';
+import { removeStored, sinkOf, storedFiles } from './targets';
+import { columnsOf, moduleTreeOf, summaryOf } from './tensor_columns';
+
+interface OpenInput {
+  tree: SourceTree;
+  checkpoint: Checkpoint;
+  report: LintReport | null;
+}
+
+interface Task extends TaskOptions {
+  signal: AbortSignal;
+  gate: Gate;
+}
+
+const inputs = new Map<number, OpenInput>();
+const plans = new Map<number, TransformPlan>();
+let planCount = 0;
+let allRules: RuleInfo[] | null = null;
+
+function inputOf(id: number): OpenInput {
+  const input = inputs.get(id);
+  if (!input) throw new TftfError('internal', 'The model is not open any more.');
+  return input;
+}
+
+async function readerOf(id: number, tensor: number, logical: boolean, task: Task): Promise<TensorReader> {
+  const { checkpoint } = inputOf(id);
+  return logical ? checkpoint.logicalTensor(tensor, { signal: task.signal }) : checkpoint.tensor(tensor);
+}
+
+// What the reader took along; of adapters and folders also the other small JSON files that a person may want to read.
+async function sideTexts(tree: SourceTree, checkpoint: Checkpoint): Promise<SideText[]> {
+  const texts = checkpoint.sideFiles().map(({ name, text }) => ({ name, text }));
+  const known = new Set(texts.map(({ name }) => name));
+  const wanted = ['config.json', 'adapter_config.json', 'generation_config.json', 'quantize_config.json', 'model_index.json'];
+  for (const name of wanted) {
+    if (known.has(name)) continue;
+    const entry = await tree.find(name).catch(() => undefined);
+    if (!entry || entry.folder || entry.unreadable !== undefined || entry.size === 0 || entry.size > 4e6) continue;
+    const source = await tree.open(name);
+    try {
+      texts.push({ name, text: new TextDecoder().decode(await source.read(0, entry.size)) });
+    } finally {
+      await source.close();
+    }
+  }
+  return texts;
+}
+
+const methods = {
+  async open(task: Task, id: number, origin: Origin): Promise<Opened> {
+    const tree = await treeOf(origin, task);
+    const checkpoint = await openCheckpoint(tree, task);
+    inputs.set(id, { tree, checkpoint, report: null });
+    const info = checkpoint.info();
+    const tensors = columnsOf(info);
+    return { summary: summaryOf(info), tensors, tree: moduleTreeOf(tensors), sideFiles: await sideTexts(tree, checkpoint) };
+  },
+
+  async close(_task: Task, id: number): Promise<void> {
+    const input = inputs.get(id);
+    inputs.delete(id);
+    input?.report?.close();
+    await input?.checkpoint.close();
+    await input?.tree.close?.();
+  },
+
+  async operations(_task: Task, id: number) {
+    return inputOf(id).checkpoint.operations();
+  },
+
+  async lint(task: Task, id: number, data: boolean) {
+    const input = inputOf(id);
+    const report = await lint(input.tree, { ...task, data });
+    input.report?.close();
+    input.report = report;
+    allRules ??= await rules();
+    const document = report.document();
+    const found = new Set(document.issues.messages.map((message) => message.rule));
+    // The last line of the text says how many rules were checked.
+    const account = report.render('text', { quiet: false }).trimEnd().split('\n').pop() ?? '';
+    return { document, account, rules: allRules.filter((rule) => found.has(rule.id)) };
+  },
+
+  async report(_task: Task, id: number, format: ReportFormat): Promise<string> {
+    const { report } = inputOf(id);
+    if (!report) throw new TftfError('internal', 'There is no report yet.');
+    return report.render(format);
+  },
+
+  async statistics(task: Task, id: number, tensor: number, logical: boolean) {
+    return (await readerOf(id, tensor, logical, task)).statistics({ ...task, bins: 64 });
+  },
+  async heatMap(task: Task, id: number, tensor: number, logical: boolean, part: HeatMapOptions) {
+    return (await readerOf(id, tensor, logical, task)).heatMap({ ...part, ...task });
+  },
+  async values(task: Task, id: number, tensor: number, logical: boolean, first: number, count: number): Promise<Float64Array> {
+    return (await readerOf(id, tensor, logical, task)).values(first, count, task);
+  },
+  async bytes(task: Task, id: number, tensor: number, begin: number, length: number): Promise<Uint8Array> {
+    return inputOf(id).checkpoint.tensor(tensor).bytes(begin, length, task);
+  },
+
+  async plan(task: Task, id: number, request: PlanRequest): Promise<PlanView> {
+    const made = await inputOf(id).checkpoint.plan({ ...request, dryRun: false }, task);
+    const plan = ++planCount;
+    plans.set(plan, made);
+    return {
+      plan,
+      account: made.account(),
+      outputs: [...made.outputs],
+      singleName: made.singleName,
+      readBytes: made.readBytes,
+      writtenBytes: made.writtenBytes,
+      memoryBytes: made.memoryBytes,
+    };
+  },
+
+  async freePlan(_task: Task, plan: number): Promise<void> {
+    const made = plans.get(plan);
+    plans.delete(plan);
+    await made?.close();
+  },
+
+  async run(task: Task, plan: number, target: Target): Promise<RunView> {
+    const made = plans.get(plan);
+    if (!made) throw new TftfError('internal', 'The plan is not there any more.');
+    plans.delete(plan);
+    try {
+      const result = await run(made, await sinkOf(target, made, task.gate), { signal: task.signal, ...(task.onProgress && { onProgress: task.onProgress }) });
+      return {
+        account: result.account(),
+        accountText: result.accountText,
+        bytesRead: result.bytesRead,
+        bytesWritten: result.bytesWritten,
+        elapsed: result.elapsed,
+      };
+    } finally {
+      await made.close();
+    }
+  },
+
+  storedFiles: (_task: Task, folder: string) => storedFiles(folder),
+  removeStored: (_task: Task, folder: string) => removeStored(folder),
+};
+
+function failureOf(error: unknown, aborted: boolean): Failure {
+  const nothing = { file: null, tensor: null, expected: null, found: null };
+  if (aborted) return { code: 'interrupted', message: 'Cancelled.', ...nothing };
+  if (error instanceof TftfError) {
+    const { code, message, file, tensor, expected, found } = error;
+    return { code, message, file, tensor, expected, found };
+  }
+  if (error instanceof DOMException) {
+    const code = error.name === 'QuotaExceededError' ? 'io-space' : error.name === 'NotAllowedError' ? 'io-write' : 'io-read';
+    return { code, message: `${error.message}`, ...nothing };
+  }
+  return { code: 'internal', message: error instanceof Error ? error.message : String(error), ...nothing };
+}
+
+const running = new Map<number, { abort: AbortController; gate: Gate }>();
+const reply = (message: FromWorker, transfer: Transferable[] = []) => (self as unknown as Worker).postMessage(message, transfer);
+
+// Buffers of the answer that are its own are handed over.
+function buffersOf(result: unknown): Transferable[] {
+  const found = new Set<ArrayBuffer>();
+  const look = (value: unknown, depth: number) => {
+    if (ArrayBuffer.isView(value)) {
+      if (value.buffer instanceof ArrayBuffer && value.byteLength === value.buffer.byteLength) found.add(value.buffer);
+    } else if (depth > 0 && typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype) {
+      for (const part of Object.values(value)) look(part, depth - 1);
+    }
+  };
+  look(result, 2);
+  return [...found];
+}
+
+async function answer(call: number, method: string, args: unknown[]): Promise<void> {
+  const abort = new AbortController();
+  const gate = new Gate();
+  running.set(call, { abort, gate });
+  const task: Task = { signal: abort.signal, gate, onProgress: (progress) => reply({ call, progress }) };
+  try {
+    const work = methods[method as keyof typeof methods] as (task: Task, ...args: unknown[]) => Promise<unknown>;
+    const result = await work(task, ...args);
+    reply({ call, result }, buffersOf(result));
+  } catch (error) {
+    reply({ call, failure: failureOf(error, abort.signal.aborted) });
+  } finally {
+    running.delete(call);
+  }
+}
+
+self.onmessage = (event: MessageEvent<ToWorker>) => {
+  const message = event.data;
+  if ('cancel' in message) {
+    const task = running.get(message.cancel);
+    task?.abort.abort();
+    task?.gate.set(false);
+  } else if ('pause' in message) {
+    running.get(message.pause)?.gate.set(message.on);
+  } else {
+    void answer(message.call, message.method, message.args);
+  }
+};

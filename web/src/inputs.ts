@@ -1,0 +1,139 @@
+// What is open, and what is being opened.
+import { computed, signal, type Signal } from '@preact/signals';
+import type { LintDocument, OperationInfo, Progress, RuleInfo } from 'tftf';
+import { Engine, EngineError } from './engine/engine';
+import type { Failure, ModuleTree, Opened, Origin, SideText, Summary, TensorColumns } from './engine/messages';
+import { go } from './route';
+
+export const engine = new Engine();
+
+export type Check =
+  | { state: 'running'; progress: Progress | null }
+  | { state: 'done'; document: LintDocument; account: string; rules: Map<string, RuleInfo>; data: boolean }
+  | { state: 'failed'; failure: Failure };
+
+export interface Input {
+  id: number;
+  label: string;
+  origin: Origin;
+  summary: Summary;
+  tensors: TensorColumns;
+  tree: ModuleTree;
+  sideFiles: SideText[];
+  check: Signal<Check>;
+  operations: Signal<OperationInfo[] | null>;
+}
+
+export interface Opening {
+  label: string;
+  progress: Progress | null;
+  abort: AbortController;
+}
+
+export const inputs = signal<Input[]>([]);
+export const currentId = signal(0);
+export const current = computed(() => inputs.value.find((input) => input.id === currentId.value) ?? null);
+export const opening = signal<Opening | null>(null);
+export const openFailure = signal<{ label: string; failure: Failure } | null>(null);
+// What assistive technology is told.
+export const announcement = signal('');
+
+let ids = 0;
+
+export const failureOf = (error: unknown): Failure =>
+  error instanceof EngineError
+    ? error.failure
+    : { code: 'internal', message: error instanceof Error ? error.message : String(error), file: null, tensor: null, expected: null, found: null };
+
+// `show`: it becomes the current one. Null when it could not be opened; openFailure says why.
+export async function openOrigin(origin: Origin, { show = true } = {}): Promise<Input | null> {
+  opening.value?.abort.abort();
+  const abort = new AbortController();
+  const id = ++ids;
+  const mine: Opening = { label: origin.label, progress: null, abort };
+  opening.value = mine;
+  openFailure.value = null;
+  try {
+    const opened = await engine.open(id, origin, {
+      signal: abort.signal,
+      onProgress: (progress) => {
+        if (opening.value?.abort === abort) opening.value = { ...mine, progress };
+      },
+    });
+    return add(id, origin, opened, show);
+  } catch (error) {
+    const failure = failureOf(error);
+    if (failure.code !== 'interrupted') {
+      openFailure.value = { label: origin.label, failure };
+      announcement.value = failure.message;
+    }
+    return null;
+  } finally {
+    if (opening.value?.abort === abort) opening.value = null;
+  }
+}
+
+function add(id: number, origin: Origin, opened: Opened, show: boolean): Input {
+  const input: Input = {
+    id,
+    label: origin.label,
+    origin,
+    ...opened,
+    check: signal<Check>({ state: 'running', progress: null }),
+    operations: signal<OperationInfo[] | null>(null),
+  };
+  const first = inputs.value.length === 0;
+  inputs.value = [...inputs.value, input];
+  if (show || first) {
+    currentId.value = id;
+    announcement.value = `${origin.label} is open.`;
+    if (!first) go('overview');
+  }
+  void runCheck(input, false);
+  void engine.operations(id).then(
+    (operations) => {
+      input.operations.value = operations;
+    },
+    () => {
+      input.operations.value = [];
+    },
+  );
+  return input;
+}
+
+const checks = new Map<number, AbortController>();
+
+export const cancelCheck = (input: Input): void => checks.get(input.id)?.abort();
+
+export async function runCheck(input: Input, data: boolean): Promise<void> {
+  const before = input.check.value;
+  const abort = new AbortController();
+  checks.get(input.id)?.abort();
+  checks.set(input.id, abort);
+  input.check.value = { state: 'running', progress: null };
+  try {
+    const result = await engine.lint(input.id, data, {
+      signal: abort.signal,
+      onProgress: (progress) => {
+        input.check.value = { state: 'running', progress };
+      },
+    });
+    input.check.value = { state: 'done', document: result.document, account: result.account, rules: new Map(result.rules.map((rule) => [rule.id, rule])), data };
+    announcement.value = result.account;
+  } catch (error) {
+    const failure = failureOf(error);
+    input.check.value = failure.code === 'interrupted' && before.state === 'done' ? before : { state: 'failed', failure };
+  } finally {
+    if (checks.get(input.id) === abort) checks.delete(input.id);
+  }
+}
+
+export function closeInput(input: Input): void {
+  checks.get(input.id)?.abort();
+  inputs.value = inputs.value.filter((other) => other !== input);
+  if (currentId.value === input.id) currentId.value = inputs.value[inputs.value.length - 1]?.id ?? 0;
+  void engine.close(input.id);
+  if (inputs.value.length === 0) go('overview');
+}
+
+export const tensorIndex = (input: Input, name: string): number => input.tensors.names.indexOf(name);

@@ -1,0 +1,91 @@
+import { useEffect } from 'preact/hooks';
+import { announcement, current, inputs, opening } from './inputs';
+import { openDropped, takeDropped } from './opening';
+import { ConvertPlace } from './places/convert';
+import { CheckPlace } from './places/check';
+import { MetadataPlace } from './places/metadata';
+import { OverviewPlace } from './places/overview';
+import { StartPlace } from './places/start';
+import { TensorsPlace } from './places/tensors';
+import { Banner } from './parts/banner';
+import { InputTabs } from './parts/input_tabs';
+import { OpeningState } from './parts/opening_state';
+import { PlaceTabs } from './parts/place_tabs';
+import { SentenceLine } from './parts/sentence_line';
+import { dropping, DropVeil } from './parts/drop_veil';
+import { route } from './route';
+
+const places = { overview: OverviewPlace, tensors: TensorsPlace, check: CheckPlace, convert: ConvertPlace, metadata: MetadataPlace };
+
+// Files may be dropped anywhere, at any time.
+function useDrops(): void {
+  useEffect(() => {
+    const holdsFiles = (event: DragEvent) => event.dataTransfer?.types.includes('Files') ?? false;
+    let depth = 0;
+    const enter = (event: DragEvent) => {
+      if (!holdsFiles(event)) return;
+      event.preventDefault();
+      depth += 1;
+      dropping.value = true;
+    };
+    const over = (event: DragEvent) => {
+      if (!holdsFiles(event)) return;
+      event.preventDefault();
+      event.dataTransfer!.dropEffect = 'copy';
+    };
+    const leave = () => {
+      depth = Math.max(0, depth - 1);
+      if (depth === 0) dropping.value = false;
+    };
+    const drop = (event: DragEvent) => {
+      depth = 0;
+      dropping.value = false;
+      if (!event.dataTransfer || !holdsFiles(event)) return;
+      event.preventDefault();
+      void takeDropped(event.dataTransfer).then(openDropped);
+    };
+    const listeners = [['dragenter', enter], ['dragover', over], ['dragleave', leave], ['drop', drop]] as const;
+    for (const [name, listener] of listeners) addEventListener(name, listener);
+    return () => {
+      for (const [name, listener] of listeners) removeEventListener(name, listener);
+    };
+  }, []);
+}
+
+export function Page() {
+  useDrops();
+  const input = current.value;
+  const Place = places[route.value.place];
+  useEffect(() => {
+    document.title = input ? `${input.label} · tftf` : 'tftf: safetensors checkpoints, inspected, checked and converted';
+  }, [input]);
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById('main')?.focus())}>
+        Skip to the content
+      </a>
+      <Banner />
+      {input ? (
+        <>
+          {inputs.value.length > 1 && <InputTabs />}
+          <SentenceLine input={input} />
+          <PlaceTabs input={input} />
+          {opening.value && <OpeningState opening={opening.value} />}
+          <main class="place-frame">
+            <div id="main" class={`place place-${route.value.place}`} tabIndex={-1} role="tabpanel" aria-labelledby={`tab-${route.value.place}`}>
+              <Place key={input.id} input={input} />
+            </div>
+          </main>
+        </>
+      ) : (
+        <main id="main" tabIndex={-1}>
+          <StartPlace />
+        </main>
+      )}
+      <DropVeil />
+      <div class="sr-only" role="status" aria-live="polite">
+        {announcement.value}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,145 @@
+import { useId } from 'preact/hooks';
+import type { OperationInfo, OptionInfo } from 'tftf';
+import type { Step } from '../conversion';
+import { Icon } from './icons';
+
+interface FieldProps {
+  option: OptionInfo;
+  given: string[][];
+  change: (given: string[][]) => void;
+}
+
+const words = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1).replace(/-/g, ' ');
+
+// Adding and removing lines, for options that may be given several times.
+function Lines({ option, given, change, width, labels }: FieldProps & { width: number; labels: string[] }) {
+  const lines = given.length > 0 ? given : [Array<string>(width).fill('')];
+  const set = (line: number, at: number, text: string) => change(lines.map((old, i) => (i === line ? old.map((word, j) => (j === at ? text : word)) : old)));
+  return (
+    <div class="lines">
+      {lines.map((line, i) => (
+        <div class="line" key={i}>
+          {line.map((word, j) => (
+            <input
+              key={j}
+              type="text"
+              autocomplete="off"
+              spellcheck={false}
+              aria-label={`${words(option.name)}${labels[j] ? `, ${labels[j]}` : ''}${lines.length > 1 ? ` ${i + 1}` : ''}`}
+              placeholder={labels[j]}
+              value={word}
+              onInput={(event) => set(i, j, event.currentTarget.value)}
+            />
+          ))}
+          {lines.length > 1 && (
+            <button type="button" class="button quiet square" aria-label={`Remove ${words(option.name)} ${i + 1}`} onClick={() => change(lines.filter((_, k) => k !== i))}>
+              <Icon name="close" />
+            </button>
+          )}
+        </div>
+      ))}
+      {option.repeatable && (
+        <button type="button" class="link" onClick={() => change([...lines, Array<string>(width).fill('')])}>
+          One more
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Field({ option, given, change }: FieldProps) {
+  const id = useId();
+  const value = given[0]?.[0] ?? '';
+  const label = (
+    <label class="field-name" for={id}>
+      {words(option.name)}
+      {option.required && <span class="muted"> needed</span>}
+    </label>
+  );
+  const help = <p class="help">{option.help}.</p>;
+  const set = (text: string) => change(text === '' ? [] : [[text]]);
+  switch (option.kind) {
+    case 'flag':
+      return (
+        <div class="form-row">
+          <label class="check">
+            <input type="checkbox" checked={given.length > 0} onChange={(event) => change(event.currentTarget.checked ? [[]] : [])} />
+            {words(option.name)}
+          </label>
+          {help}
+        </div>
+      );
+    case 'choice':
+      return (
+        <div class="form-row">
+          {label}
+          <select id={id} value={value || option.default || ''} onChange={(event) => set(event.currentTarget.value)}>
+            {option.default === null && <option value="">{option.required ? 'choose…' : 'as it is'}</option>}
+            {(option.choices ?? []).map((choice) => (
+              <option key={choice} value={choice}>
+                {choice}
+              </option>
+            ))}
+          </select>
+          {help}
+        </div>
+      );
+    case 'rule':
+      return (
+        <fieldset class="form-row">
+          <legend class="field-name">{words(option.name)}</legend>
+          <Lines option={option} given={given} change={change} width={2} labels={['pattern', 'replacement']} />
+          {help}
+        </fieldset>
+      );
+    case 'glob':
+      return (
+        <fieldset class="form-row">
+          <legend class="field-name">{words(option.name)}</legend>
+          <Lines option={option} given={given} change={change} width={1} labels={['*.glob']} />
+          {help}
+        </fieldset>
+      );
+    case 'integer':
+    case 'size':
+    case 'text':
+      return (
+        <div class="form-row">
+          {label}
+          <span class="with-unit">
+            <input
+              id={id}
+              type="text"
+              inputMode={option.kind === 'integer' ? 'numeric' : 'text'}
+              autocomplete="off"
+              spellcheck={false}
+              placeholder={option.default ?? 'by the input'}
+              value={value}
+              onInput={(event) => set(event.currentTarget.value.trim())}
+            />
+            {option.unit && <span class="muted">{option.kind === 'size' ? 'bytes, or as 5GB, 5GiB' : option.unit}</span>}
+          </span>
+          {help}
+        </div>
+      );
+  }
+}
+
+export function OperationForm({ info, step, change, remove }: { info: OperationInfo; step: Step; change: (option: string, given: string[][]) => void; remove?: () => void }) {
+  return (
+    <section class="operation-form" aria-label={info.title}>
+      <div class="section-head">
+        <h3>{info.title}</h3>
+        {remove && (
+          <button type="button" class="button quiet square" aria-label={`Remove ${info.title}`} onClick={remove}>
+            <Icon name="close" />
+          </button>
+        )}
+      </div>
+      <p class="muted">Leaves {info.writes}.</p>
+      {info.options.map((option) => (
+        <Field key={option.name} option={option} given={step.values[option.name] ?? []} change={(given) => change(option.name, given)} />
+      ))}
+    </section>
+  );
+}
