@@ -1,6 +1,7 @@
 // The page's worker: everything that reads, computes or writes runs here, through the package.
 import { lint, openCheckpoint, rules, run, TftfError, type Checkpoint, type HeatMapOptions, type LintReport, type PlanRequest, type ReportFormat, type RuleInfo, type SourceTree, type TaskOptions, type TensorReader, type TransformPlan } from 'tftf';
 import { Gate } from './gate';
+import { LogicalTensors } from './logical_tensor';
 import type { Failure, FromWorker, Opened, Origin, PlanView, RunView, SideText, Target, ToWorker } from './messages';
 import { treeOf } from './origins';
 import { removeStored, sinkOf, storedFiles } from './targets';
@@ -19,6 +20,7 @@ interface Task extends TaskOptions {
 
 const inputs = new Map<number, OpenInput>();
 const plans = new Map<number, TransformPlan>();
+const logicals = new LogicalTensors();
 let planCount = 0;
 let allRules: RuleInfo[] | null = null;
 
@@ -30,7 +32,8 @@ function inputOf(id: number): OpenInput {
 
 async function readerOf(id: number, tensor: number, logical: boolean, task: Task): Promise<TensorReader> {
   const { checkpoint } = inputOf(id);
-  return logical ? checkpoint.logicalTensor(tensor, { signal: task.signal }) : checkpoint.tensor(tensor);
+  const stored = checkpoint.tensor(tensor);
+  return logical ? logicals.reader(checkpoint, stored.name) : stored;
 }
 
 // What the reader took along; of adapters and folders also the other small JSON files that a person may want to read.
@@ -66,6 +69,7 @@ const methods = {
     const input = inputs.get(id);
     inputs.delete(id);
     input?.report?.close();
+    await logicals.clear();
     await input?.checkpoint.close();
     await input?.tree.close?.();
   },

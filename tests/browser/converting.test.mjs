@@ -1,0 +1,164 @@
+// Converting: plans, real writing into the page's storage, and every way in which it can end.
+import assert from 'node:assert/strict';
+import { appendFileSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { assertNoComplaints, clearStorage, drop, native, opened, openPage, safetensors, sample, scratch, storedFile, storedSizes, stubPickers, tab, test } from './harness.mjs';
+
+async function openConvert(context, address, paths) {
+  const page = await openPage(context, address);
+  await clearStorage(page);
+  await stubPickers(page);
+  await drop(page, paths);
+  await opened(page);
+  await tab(page, 'Convert').click();
+  return page;
+}
+const card = (page, name) => page.getByRole('list', { name: 'Operations' }).getByRole('button', { name });
+const save = (page) => page.locator('.plan .button.primary');
+
+// A checkpoint whose conversion takes a while.
+function bigFile(megabytes) {
+  const path = join(scratch(), 'big.safetensors');
+  const bytes = Buffer.alloc(megabytes << 20, 0x3c);
+  writeFileSync(path, safetensors([['w', 'BF16', [megabytes, 1 << 19], bytes]]));
+  return path;
+}
+
+test('dequantising a folder gives the native bytes', async ({ context, address }) => {
+  const page = await openConvert(context, address, [sample]);
+  await card(page, /Dequantise FP8/).click();
+  await page.getByText('model-00001-of-00001.safetensors').waitFor();
+  assert.match(await page.locator('.plan').innerText(), /Changed\s*14[\s\S]*Copied\s*10[\s\S]*Dropped\s*14 companion/);
+  await save(page).click();
+  await page.getByRole('heading', { name: 'Written' }).waitFor();
+  const expected = join(scratch(), 'out');
+  assert.equal(native('tftf', ['dequant-fp8', '-i', sample, '-o', expected]).status, 0);
+  for (const name of ['model-00001-of-00001.safetensors', 'config.json', 'model.safetensors.index.json']) {
+    assert.ok((await storedFile(page, `picked/${name}`)).equals(readFileSync(join(expected, name))), name);
+  }
+  await page.locator('.result').getByText(/251,904|285 k parameters in BF16/).first().waitFor();
+  assert.match(await page.locator('.result').innerText(), /14 changed, 14 gone/);
+  await page.getByRole('button', { name: 'Look at the result' }).click();
+  assert.equal(await tab(page, 'Overview').getAttribute('aria-selected'), 'true');
+  assertNoComplaints(page);
+});
+
+test('filter and cast chained into one file give the native bytes', async ({ context, address }) => {
+  const file = join(scratch(), 'model.safetensors');
+  copyFileSync(join(sample, 'model-00001-of-00002.safetensors'), file);
+  const page = await openConvert(context, address, [file]);
+  await card(page, /^Filter/).click();
+  await page.getByLabel('Include', { exact: false }).first().fill('*norm*');
+  await page.getByRole('button', { name: 'Cast' }).last().click();
+  await page.getByText(/Give dtype to see the plan/).waitFor();
+  await page.getByLabel('Dtype').selectOption('float32');
+  await page.getByText('model-filter-cast.safetensors').waitFor();
+  await save(page).click();
+  await page.getByRole('heading', { name: 'Written' }).waitFor();
+  const expected = join(scratch(), 'out.safetensors');
+  assert.equal(native('tftf', ['run', '-i', file, '-o', expected, '--key-filter', '*norm*', '--dtype-cast', 'float32']).status, 0);
+  assert.ok((await storedFile(page, 'model-filter-cast.safetensors')).equals(readFileSync(expected)));
+});
+
+test('forms come from the table: what does not apply says why, what is wrong is refused', async ({ context, address }) => {
+  const file = join(scratch(), 'plain.safetensors');
+  writeFileSync(file, safetensors([['w', 'F32', [2], Buffer.alloc(8)]]));
+  const page = await openConvert(context, address, [file]);
+  assert.equal(await card(page, /Dequantise FP8/).isDisabled(), true);
+  await card(page, /^Rename/).click();
+  await page.getByLabel('Rule, pattern').fill('(');
+  await page.getByLabel('Rule, replacement').fill('x');
+  await page.getByRole('alert').waitFor();
+  assert.match(await page.getByRole('alert').innerText(), /cannot be done as it stands/);
+  await page.getByLabel('Rule, pattern').fill('w');
+  await save(page).waitFor();
+  assertNoComplaints(page);
+});
+
+test('closing the dialog changes nothing', async ({ context, address }) => {
+  const page = await openPage(context, address);
+  await drop(page, [sample]);
+  await opened(page);
+  await tab(page, 'Convert').click();
+  await card(page, /Dequantise FP8/).click();
+  await save(page).click();
+  await page.waitForTimeout(300);
+  assert.equal(await save(page).isVisible(), true);
+  assertNoComplaints(page);
+});
+
+test('refused permission is said, nothing is written', async ({ context, address }) => {
+  const page = await openConvert(context, address, [sample]);
+  await page.evaluate(() => {
+    window.showDirectoryPicker = async () => {
+      const handle = await (await navigator.storage.getDirectory()).getDirectoryHandle('refused', { create: true });
+      handle.queryPermission = async () => 'prompt';
+      handle.requestPermission = async () => 'denied';
+      return handle;
+    };
+  });
+  await card(page, /Dequantise FP8/).click();
+  await save(page).click();
+  assert.match(await page.getByRole('alert').innerText(), /not allowed to write/);
+  assert.deepEqual(await storedSizes(page), {});
+});
+
+test('cancelling leaves nothing', async ({ context, address }) => {
+  const page = await openConvert(context, address, [bigFile(192)]);
+  await card(page, /^Cast/).click();
+  await page.getByLabel('Dtype').selectOption('float32');
+  await save(page).click();
+  await page.getByRole('progressbar', { name: 'Converting' }).waitFor();
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByRole('heading', { name: 'Paused' }).waitFor();
+  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByText('Cancelled. Nothing was left behind.').waitFor();
+  const left = await storedSizes(page);
+  assert.deepEqual(Object.entries(left).filter(([, size]) => size > 0), []);
+  assertNoComplaints(page);
+});
+
+test('closing the tab leaves no half file', async ({ context, address }) => {
+  const page = await openConvert(context, address, [bigFile(192)]);
+  await card(page, /^Cast/).click();
+  await page.getByLabel('Dtype').selectOption('float32');
+  await save(page).click();
+  await page.getByText(/per second/).waitFor();
+  await page.close({ runBeforeUnload: false });
+  const other = await openPage(context, address);
+  const left = await storedSizes(other);
+  assert.deepEqual(Object.entries(left).filter(([name, size]) => size > 0 && !name.endsWith('.crswap')), []);
+});
+
+test('a full storage is said, nothing is left', async ({ context, address }) => {
+  const page = await openConvert(context, address, [bigFile(64)]);
+  const session = await context.newCDPSession(page);
+  const { origin } = new URL(address);
+  await session.send('Storage.overrideQuotaForOrigin', { origin, quotaSize: 20e6 });
+  try {
+    await card(page, /^Cast/).click();
+    await page.getByLabel('Dtype').selectOption('float32');
+    await save(page).click();
+    const text = await page.getByRole('alert').innerText();
+    assert.match(text, /Free some space/);
+    const left = await storedSizes(page);
+    assert.deepEqual(Object.entries(left).filter(([, size]) => size > 0), []);
+  } finally {
+    await session.send('Storage.overrideQuotaForOrigin', { origin });
+  }
+});
+
+test('a file that changed on disk is not converted', async ({ context, address }) => {
+  const file = join(scratch(), 'changing.safetensors');
+  writeFileSync(file, safetensors([['w', 'F32', [2], Buffer.alloc(8)]]));
+  const page = await openConvert(context, address, [file]);
+  await card(page, /^Cast/).click();
+  await page.getByLabel('Dtype').selectOption('float16');
+  await save(page).waitFor();
+  await page.waitForTimeout(1100);
+  appendFileSync(file, 'more');
+  await save(page).click();
+  assert.match(await page.getByRole('alert').first().innerText(), /changed/);
+  assert.deepEqual(Object.entries(await storedSizes(page)).filter(([, size]) => size > 0), []);
+});
