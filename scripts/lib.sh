@@ -31,3 +31,11 @@ run_tests() {
   python3 tests/tools/count_cases.py "build/$preset/Testing/Temporary/LastTest.log" || status=1
   return "$status"
 }
+
+# Installs what a folder's lock file names, unless that has been done already.
+install_packages() {
+  stamp=$1/node_modules/.lock-file
+  cmp -s "$1/package-lock.json" "$stamp" && return
+  npm ci --prefix "$1" --no-audit --no-fund --loglevel=error >build/npm.log 2>&1 || { cat build/npm.log; return 1; }
+  cp "$1/package-lock.json" "$stamp"
+}

@@ -17,7 +17,7 @@ export type RunState =
   | { state: 'none' }
   | { state: 'running'; progress: Progress | null; began: number; rate: number; paused: boolean }
   | { state: 'failed'; failure: Failure }
-  | { state: 'done'; view: RunView; seconds: number; result: Input | null; stored: string | null; files: { path: string; file: File }[] };
+  | { state: 'done'; view: RunView; seconds: number; result: Input | null; stored: number | null; files: { path: string; file: File }[] };
 
 export class Conversion {
   readonly steps: Signal<Step[]> = signal([]);
@@ -135,7 +135,7 @@ export class Conversion {
   }
 
   private async target(view: PlanView): Promise<Target | null> {
-    if (!canPickFiles()) return { kind: 'private', folder: `result-${Date.now().toString(36)}` };
+    if (!canPickFiles()) return { kind: 'download' };
     const handle = view.singleName === null ? await pickFolder() : await pickFile(view.singleName);
     if (!handle) return null;
     if (!(await mayWrite(handle))) {
@@ -185,10 +185,10 @@ export class Conversion {
   }
 
   private async finish(view: RunView, target: Target, plan: PlanView, seconds: number): Promise<void> {
-    const stored = target.kind === 'private' ? target.folder : null;
+    const stored = target.kind === 'download' ? plan.plan : null;
     const files = stored === null ? [] : await engine.storedFiles(stored);
-    const label = plan.singleName ?? (target.kind === 'private' ? 'result' : target.handle.name);
-    const origin: Origin = target.kind === 'private' ? { kind: 'files', label, files } : { kind: 'handle', label: target.handle.name, handle: target.handle };
+    const label = plan.singleName ?? (target.kind === 'download' ? 'result' : target.handle.name);
+    const origin: Origin = target.kind === 'download' ? { kind: 'files', label, files } : { kind: 'handle', label: target.handle.name, handle: target.handle };
     this.plan.value = { state: 'none' };
     this.run.value = { state: 'done', view, seconds, result: null, stored, files };
     announcement.value = 'The result is written.';

@@ -17,10 +17,6 @@ export interface CallOptions {
   onCall?: (call: number) => void;
 }
 
-export interface Comparison {
-  text: string;
-}
-
 interface Pending {
   resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
@@ -55,8 +51,8 @@ export class Engine {
   plan = (input: number, request: PlanRequest, options?: CallOptions) => this.call<PlanView>('plan', [input, request], options);
   run = (plan: number, target: Target, options?: CallOptions) => this.call<RunView>('run', [plan, target], options);
   freePlan = (plan: number) => this.call<void>('freePlan', [plan]);
-  storedFiles = (folder: string) => this.call<{ path: string; file: File }[]>('storedFiles', [folder]);
-  removeStored = (folder: string) => this.call<void>('removeStored', [folder]);
+  storedFiles = (plan: number) => this.call<{ path: string; file: File }[]>('storedFiles', [plan]);
+  removeStored = (plan: number) => this.call<void>('removeStored', [plan]);
 
   pause(call: number, on: boolean): void {
     this.send({ pause: call, on });

@@ -1,75 +1,31 @@
-// A quantised weight as its layout means it: dequantised alone, in memory, by the same plan that a conversion makes.
-import { BlobTree, openCheckpoint, run, TftfError, type Checkpoint, type OutputFile, type OutputSink, type OutputWriter, type TensorReader } from 'tftf';
+// The last dequantised tensor is kept: statistics, heat map and values ask for the same one.
+import type { Checkpoint, LogicalTensor } from 'tftf';
 
-// Larger results are left to a conversion.
-const mostBytes = 256e6;
-
-class MemorySink implements OutputSink {
-  readonly name = 'memory';
-  readonly singleName = 'tensor.safetensors';
-  readonly block = 1 << 20;
-  bytes = new Uint8Array(0);
-  async begin(files: OutputFile[]): Promise<void> {
-    const size = files.reduce((sum, file) => sum + file.size, 0);
-    if (size > mostBytes) throw new TftfError('refused-memory', 'The dequantised tensor is too large to be looked at here; convert the model and open the result.');
-  }
-  async create(file: OutputFile): Promise<OutputWriter> {
-    this.bytes = new Uint8Array(file.size);
-    return { write: async (offset, bytes) => this.bytes.set(bytes, offset), close: async () => {} };
-  }
-  async publish(): Promise<void> {}
-  async abort(): Promise<void> {
-    this.bytes = new Uint8Array(0);
-  }
-}
-
-const escapedGlob = (name: string): string => name.replace(/[*?[]/g, '[$&]');
-
-// The last one is kept: statistics, heat map and values ask for the same tensor.
 export class LogicalTensors {
-  private kept: Promise<Checkpoint> | null = null;
-  private name: string | null = null;
   private owner: Checkpoint | null = null;
+  private tensor = -1;
+  private kept: Promise<LogicalTensor> | null = null;
 
-  async reader(owner: Checkpoint, name: string): Promise<TensorReader> {
-    if (this.owner !== owner || this.name !== name || !this.kept) {
+  async reader(owner: Checkpoint, tensor: number): Promise<LogicalTensor> {
+    if (!this.kept || this.owner !== owner || this.tensor !== tensor) {
       await this.clear();
+      const made = owner.logicalTensor(tensor);
       this.owner = owner;
-      this.name = name;
-      const made = this.make(owner, name);
+      this.tensor = tensor;
+      this.kept = made;
       made.catch(() => {
         if (this.kept === made) this.kept = null;
       });
-      this.kept = made;
     }
-    return (await this.kept).tensor(0);
+    return this.kept;
   }
 
   async clear(): Promise<void> {
-    const kept = this.kept;
+    const { kept } = this;
     this.kept = null;
     await kept?.then(
-      (checkpoint) => checkpoint.close(),
+      (tensor) => tensor.close(),
       () => undefined,
     );
-  }
-
-  private async make(owner: Checkpoint, name: string): Promise<Checkpoint> {
-    const plan = await owner.plan({
-      operations: [
-        { id: 'dequant-fp8', options: [{ name: 'dtype', values: ['float32'] }] },
-        { id: 'filter', options: [{ name: 'include', values: [escapedGlob(name)] }] },
-      ],
-      output: 'memory',
-      singleName: 'tensor.safetensors',
-    });
-    try {
-      const sink = new MemorySink();
-      await run(plan, sink);
-      const tree = new BlobTree('tensor.safetensors', [{ path: 'tensor.safetensors', blob: new Blob([sink.bytes]) }], 'tensor.safetensors');
-      return await openCheckpoint(tree);
-    } finally {
-      await plan.close();
-    }
   }
 }

@@ -89,11 +89,11 @@ export interface PlanView {
   memoryBytes: number;
 }
 
-// Where a result is written; `private` is the browser's own storage, from which the page offers a download.
+// Where a result is written; a download lies in the browser's own storage first.
 export type Target =
   | { kind: 'file'; handle: FileSystemFileHandle }
   | { kind: 'folder'; handle: FileSystemDirectoryHandle }
-  | { kind: 'private'; folder: string };
+  | { kind: 'download' };
 
 export interface RunView {
   account: Account;

@@ -7,8 +7,9 @@ export async function treeOf(origin: Origin, task: TaskOptions): Promise<SourceT
     case 'handle':
       return handleTree(origin.handle as FileSystemFileHandle | FileSystemDirectoryHandle);
     case 'files': {
-      const lone = origin.files.length === 1 && !origin.files[0]!.path.includes('/') ? origin.files[0]!.path : undefined;
-      return new BlobTree(origin.label, origin.files.map(({ path, file }) => ({ path, blob: file })), lone);
+      const files = origin.files.map(({ path, file }) => ({ path, blob: file }));
+      const lone = files.length === 1 && !files[0]!.path.includes('/') ? files[0]!.path : undefined;
+      return new BlobTree(origin.label, files, lone);
     }
     case 'url':
       return urlTree(origin.url, { ...(origin.hub !== undefined && { hub: origin.hub }), ...(task.signal && { signal: task.signal }) });

@@ -1,5 +1,5 @@
-// Where results go: picked files and folders, or the browser's own storage.
-import { fileSink, folderSink, type OutputFile, type OutputSink, type OutputWriter, type SourceTree, type TransformPlan } from 'tftf';
+// Where results go: picked files and folders, or the browser's own storage, from where they are downloaded.
+import { discardDownloads, downloadSink, fileSink, folderSink, type DownloadSink, type OutputFile, type OutputSink, type OutputWriter, type SourceTree } from 'tftf';
 import type { Gate } from './gate';
 import type { Target } from './messages';
 
@@ -37,29 +37,38 @@ class PausableSink implements OutputSink {
   }
 }
 
-const storage = () => navigator.storage.getDirectory();
+const downloads = new Map<number, { sink: DownloadSink; release: () => void }>();
+const lockName = 'tftf-downloads';
 
-async function innerSink(target: Target, plan: TransformPlan): Promise<OutputSink> {
-  if (target.kind === 'file') return fileSink(target.handle);
-  if (target.kind === 'folder') return folderSink(target.handle);
-  const folder = await (await storage()).getDirectoryHandle(target.folder, { create: true });
-  return plan.singleName === null ? folderSink(folder) : fileSink(await folder.getFileHandle(plan.singleName, { create: true }));
+// Held while a result lies in the storage: other tabs then leave it alone.
+const hold = (): Promise<() => void> =>
+  new Promise((held) => {
+    void navigator.locks.request(lockName, { mode: 'shared' }, () => new Promise<void>((release) => held(release)));
+  });
+
+// What earlier visits left is removed, unless another tab is at work.
+export async function discardLeftovers(): Promise<void> {
+  await navigator.locks.request(lockName, { ifAvailable: true }, async (lock) => {
+    if (lock) await discardDownloads().catch(() => undefined);
+  });
 }
 
-export async function sinkOf(target: Target, plan: TransformPlan, gate: Gate): Promise<OutputSink> {
-  return new PausableSink(await innerSink(target, plan), gate);
+export async function sinkOf(target: Target, plan: number, gate: Gate): Promise<OutputSink> {
+  if (target.kind === 'file') return new PausableSink(fileSink(target.handle), gate);
+  if (target.kind === 'folder') return new PausableSink(folderSink(target.handle), gate);
+  const release = await hold();
+  const sink = await downloadSink();
+  downloads.set(plan, { sink, release });
+  return new PausableSink(sink, gate);
 }
 
-// Files of a result that lies in the browser's storage, for download.
-export async function storedFiles(folder: string): Promise<{ path: string; file: File }[]> {
-  const found: { path: string; file: File }[] = [];
-  const handle = await (await storage()).getDirectoryHandle(folder);
-  for await (const [path, entry] of handle.entries()) {
-    if (entry.kind === 'file') found.push({ path, file: await (entry as FileSystemFileHandle).getFile() });
-  }
-  return found.sort((a, b) => (a.path < b.path ? -1 : 1));
-}
+// Files of the result of a plan, for download.
+export const storedFiles = async (plan: number): Promise<{ path: string; file: File }[]> =>
+  ((await downloads.get(plan)?.sink.files()) ?? []).map((file) => ({ path: file.name, file }));
 
-export async function removeStored(folder: string): Promise<void> {
-  await (await storage()).removeEntry(folder, { recursive: true });
+export async function removeStored(plan: number): Promise<void> {
+  const stored = downloads.get(plan);
+  downloads.delete(plan);
+  await stored?.sink.discard();
+  stored?.release();
 }

@@ -4,7 +4,7 @@ import { Gate } from './gate';
 import { LogicalTensors } from './logical_tensor';
 import type { Failure, FromWorker, Opened, Origin, PlanView, RunView, SideText, Target, ToWorker } from './messages';
 import { treeOf } from './origins';
-import { removeStored, sinkOf, storedFiles } from './targets';
+import { discardLeftovers, removeStored, sinkOf, storedFiles } from './targets';
 import { columnsOf, moduleTreeOf, summaryOf } from './tensor_columns';
 
 interface OpenInput {
@@ -30,10 +30,9 @@ function inputOf(id: number): OpenInput {
   return input;
 }
 
-async function readerOf(id: number, tensor: number, logical: boolean, task: Task): Promise<TensorReader> {
+async function readerOf(id: number, tensor: number, logical: boolean): Promise<TensorReader> {
   const { checkpoint } = inputOf(id);
-  const stored = checkpoint.tensor(tensor);
-  return logical ? logicals.reader(checkpoint, stored.name) : stored;
+  return logical ? logicals.reader(checkpoint, tensor) : checkpoint.tensor(tensor);
 }
 
 // What the reader took along; of adapters and folders also the other small JSON files that a person may want to read.
@@ -98,13 +97,13 @@ const methods = {
   },
 
   async statistics(task: Task, id: number, tensor: number, logical: boolean) {
-    return (await readerOf(id, tensor, logical, task)).statistics({ ...task, bins: 64 });
+    return (await readerOf(id, tensor, logical)).statistics({ ...task, bins: 64 });
   },
   async heatMap(task: Task, id: number, tensor: number, logical: boolean, part: HeatMapOptions) {
-    return (await readerOf(id, tensor, logical, task)).heatMap({ ...part, ...task });
+    return (await readerOf(id, tensor, logical)).heatMap({ ...part, ...task });
   },
   async values(task: Task, id: number, tensor: number, logical: boolean, first: number, count: number): Promise<Float64Array> {
-    return (await readerOf(id, tensor, logical, task)).values(first, count, task);
+    return (await readerOf(id, tensor, logical)).values(first, count, task);
   },
   async bytes(task: Task, id: number, tensor: number, begin: number, length: number): Promise<Uint8Array> {
     return inputOf(id).checkpoint.tensor(tensor).bytes(begin, length, task);
@@ -136,7 +135,7 @@ const methods = {
     if (!made) throw new TftfError('internal', 'The plan is not there any more.');
     plans.delete(plan);
     try {
-      const result = await run(made, await sinkOf(target, made, task.gate), { signal: task.signal, ...(task.onProgress && { onProgress: task.onProgress }) });
+      const result = await run(made, await sinkOf(target, plan, task.gate), { signal: task.signal, ...(task.onProgress && { onProgress: task.onProgress }) });
       return {
         account: result.account(),
         accountText: result.accountText,
@@ -144,13 +143,16 @@ const methods = {
         bytesWritten: result.bytesWritten,
         elapsed: result.elapsed,
       };
+    } catch (error) {
+      await removeStored(plan);
+      throw error;
     } finally {
       await made.close();
     }
   },
 
-  storedFiles: (_task: Task, folder: string) => storedFiles(folder),
-  removeStored: (_task: Task, folder: string) => removeStored(folder),
+  storedFiles: (_task: Task, plan: number) => storedFiles(plan),
+  removeStored: (_task: Task, plan: number) => removeStored(plan),
 };
 
 function failureOf(error: unknown, aborted: boolean): Failure {
@@ -212,3 +214,5 @@ self.onmessage = (event: MessageEvent<ToWorker>) => {
     void answer(message.call, message.method, message.args);
   }
 };
+
+void discardLeftovers();

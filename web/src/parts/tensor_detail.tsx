@@ -60,8 +60,6 @@ export function TensorDetail({ input, tensor }: { input: Input; tensor: number }
   const inFile = begin + Number(file?.header_length ?? 0) + 8;
   const bytes = tensors.bytes[tensor]!;
   const logicalText = tensors.logicals[tensors.logical[tensor]!]!;
-  const layout = tensors.layouts[tensors.layout[tensor]!]!;
-  const dequantisable = logicalText !== '' && layout.startsWith('fp8') && input.operations.value?.some((info) => info.id === 'dequant-fp8' && info.applicable === true);
   const empty = tensors.elements[tensor] === 0;
 
   // On a narrow screen the panel takes the place of the table.
@@ -156,7 +154,7 @@ export function TensorDetail({ input, tensor }: { input: Input; tensor: number }
           </div>
         )}
       </dl>
-      {dequantisable && (
+      {logicalText && (
         <div class="switch" role="group" aria-label="Which values">
           <button type="button" aria-pressed={!logical} onClick={() => setLogical(false)}>
             As stored
