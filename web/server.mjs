@@ -1,6 +1,6 @@
 // A small static server for demonstration and tests: MIME types, single byte ranges, the page's security headers.
 //   node server.mjs [--root FOLDER] [--port N]
-// Serves on 127.0.0.1 only and prints the address.
+// Serves on 127.0.0.1 only (port 8080, or any when that is taken) and prints the address.
 import { createReadStream } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -99,8 +99,12 @@ export async function serve(folder, { port = 0, headers = pageHeaders, record = 
 if (process.argv[1] && resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {
   const here = dirname(fileURLToPath(import.meta.url));
   const { values } = parseArgs({
-    options: { root: { type: 'string', default: join(here, '../build/web') }, port: { type: 'string', default: '8080' } },
+    options: { root: { type: 'string', default: join(here, '../build/web') }, port: { type: 'string' } },
   });
-  const { address } = await serve(values.root, { port: Number(values.port) });
+  const taken = (error) => {
+    if (values.port !== undefined || error.code !== 'EADDRINUSE') throw error;
+    return serve(values.root);
+  };
+  const { address } = await serve(values.root, { port: Number(values.port ?? 8080) }).catch(taken);
   console.log(address);
 }

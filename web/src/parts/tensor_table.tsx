@@ -32,6 +32,19 @@ function sortBy(view: TensorView, column: SortColumn): void {
   view.sorting.value = now !== column ? { column, down: figures } : down === figures ? { column, down: !figures } : { column: null, down: false };
 }
 
+// The last two components keep together.
+function Name({ name, companion }: { name: string; companion?: boolean }) {
+  const shown = nameText(name, 300);
+  const parts = shown.split('.');
+  const end = parts.length > 3 ? `.${parts.slice(-2).join('.')}` : shown;
+  return (
+    <bdi class={companion ? 'name companion' : 'name'}>
+      {end !== shown && <span class="name-begin">{shown.slice(0, -end.length)}</span>}
+      <span class="name-end">{end}</span>
+    </bdi>
+  );
+}
+
 interface RowProps {
   input: Input;
   view: TensorView;
@@ -96,7 +109,7 @@ function TableRow({ input, view, index, top, selected, current }: RowProps) {
               <span class={open ? 'twist open' : 'twist'}>
                 <Icon name="arrow" />
               </span>
-              <bdi class="name">{nameText(pattern, 300)}</bdi>
+              <Name name={pattern} />
               <span class="times">×{countText(count)}</span>
             </>
           }
@@ -124,7 +137,7 @@ function TableRow({ input, view, index, top, selected, current }: RowProps) {
         first={
           <>
             <span class={inGroup ? 'twist indent' : 'twist'} />
-            <bdi class={tensors.companionOf[row]! >= 0 ? 'name companion' : 'name'}>{nameText(tensors.names[row]!, 300)}</bdi>
+            <Name name={tensors.names[row]!} companion={tensors.companionOf[row]! >= 0} />
           </>
         }
         dtype={tensors.dtypes[tensors.dtype[row]!]!}
@@ -156,9 +169,11 @@ export function TensorTable({ input }: { input: Input }) {
     if (chosen === '') return;
     const tensor = input.tensors.names.indexOf(chosen);
     if (tensor < 0) return;
-    let index = rows.indexOf(tensor);
-    if (index < 0) index = rows.indexOf(-1 - input.tensors.group[tensor]!);
-    if (index >= 0) moveTo(index);
+    if (view.folded.value && !view.open.value.has(input.tensors.group[tensor]!)) toggle(view, input.tensors.group[tensor]!, true);
+    const index = view.rows.value.indexOf(tensor);
+    if (index < 0) return;
+    view.cursor.value = index;
+    requestAnimationFrame(() => list.show(index));
   }, [chosen]);
 
   const keys = (event: KeyboardEvent) => {

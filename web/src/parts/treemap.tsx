@@ -74,7 +74,7 @@ function paint(canvas: HTMLCanvasElement, input: Input, painted: Painted, marked
     }
     context.fillStyle = style.getPropertyValue('border-top-color');
     context.fillRect(tile.x, tile.y, tile.width, tile.height);
-    if (tile.width >= 46 && tile.height >= 40) {
+    if (tile.width >= 46 && tile.height >= 50) {
       context.fillStyle = style.color;
       text(tree.label[tile.node]!, tile, 11, 600, tile.width - 9);
     }

@@ -22,6 +22,10 @@ interface Branch {
 
 export const headHeight = 18;
 const mostChildren = 400;
+// A module is opened when it, and on average each of its parts, has so many square pixels.
+const smallestOpen = 3600;
+const smallestChild = 240;
+const largeArea = 60_000;
 
 export function childrenOf(tree: ModuleTree): Map<number, number[]> {
   const children = new Map<number, number[]>();
@@ -43,10 +47,16 @@ export function throughOnlyChildren(node: number, children: Map<number, number[]
 
 export function tilesOf(tree: ModuleTree, children: Map<number, number[]>, root: number, width: number, height: number): Tile[] {
   const pixels = (width * height) / Math.max(1, tree.bytes[root]!);
+  const opens = (bytes: number, area: number, list: number[]): boolean => {
+    if (area < smallestOpen || area < list.length * smallestChild) return false;
+    // A weight with small companions stands for its module, and so does a module that is nearly all of another.
+    const heaviest = list.reduce((most, child) => Math.max(most, tree.bytes[child]!), 0);
+    return heaviest < 0.95 * bytes || area >= largeArea;
+  };
   const branch = (node: number, depth: number): Branch => {
     const bytes = tree.bytes[node]!;
     const list = children.get(throughOnlyChildren(node, children));
-    if (!list || depth === 3 || (depth > 0 && bytes * pixels < 900)) return { node, bytes };
+    if (!list || (depth > 0 && !opens(bytes, bytes * pixels, list))) return { node, bytes };
     const sorted = [...list].sort((a, b) => tree.bytes[b]! - tree.bytes[a]! || a - b);
     const shown = sorted.slice(0, mostChildren).filter((child) => tree.bytes[child]! > 0);
     const rest = sorted.slice(shown.length).reduce((sum, child) => sum + tree.bytes[child]!, 0);
@@ -59,7 +69,7 @@ export function tilesOf(tree: ModuleTree, children: Map<number, number[]>, root:
     .tile(treemapSquarify.ratio(1.4))
     .size([width, height])
     .paddingOuter((node) => (node.depth === 0 ? 0 : 2))
-    .paddingTop((node) => (node.depth === 0 || node.x1 - node.x0 < 46 || node.y1 - node.y0 < 40 ? (node.depth === 0 ? 0 : 2) : headHeight))
+    .paddingTop((node) => (node.depth === 0 || node.x1 - node.x0 < 46 || node.y1 - node.y0 < 50 ? (node.depth === 0 ? 0 : 2) : headHeight))
     .paddingInner((node) => (node.depth === 0 ? 3 : 1))
     .round(true)(top);
   return placed

@@ -70,7 +70,8 @@ function Finding({ input, message }: { input: Input; message: LintMessage }) {
   const tensor = message.subject === null ? -1 : tensorIndex(input, message.subject);
   const { expected, found } = message.values;
   const prefix = `${message.file}: `;
-  const sentence = message.message.startsWith(prefix) ? message.message.slice(prefix.length) : message.message;
+  const said = message.message.startsWith(prefix) ? message.message.slice(prefix.length) : message.message;
+  const sentence = /^[a-z]+ /.test(said) ? said.charAt(0).toUpperCase() + said.slice(1) : said;
   return (
     <li class="finding">
       <p>
@@ -107,6 +108,14 @@ function Finding({ input, message }: { input: Input; message: LintMessage }) {
       </p>
     </li>
   );
+}
+
+// The core's line in the page's words.
+function rulesText(account: string): string {
+  const match = /^(\d+ of \d+ rules checked)(?: \((?:(\d+) more need --data)?(?:, )?(?:(\d+) (?:more need )?--base)?\))?/.exec(account);
+  if (!match) return account;
+  const more = [match[2] && `${match[2]} more look at the values`, match[3] && `${match[3]} at an adapter’s base model`].filter(Boolean);
+  return `${match[1]}${more.length > 0 ? `; ${more.join(', ')}` : ''}.`;
 }
 
 const shownAtFirst = 10;
@@ -213,7 +222,7 @@ export function CheckPlace({ input }: { input: Input }) {
         <h2>{bad === 0 ? 'No problems found' : `${plural(bad, 'problem')} found`}</h2>
         <SaveReport input={input} />
       </div>
-      <p class="muted">{check.account}</p>
+      <p class="muted">{rulesText(check.account)}</p>
       <Counts input={input} document={check.document} />
       {!check.data && input.summary.dataBytes > 0 && (
         <p class="data-pass">
