@@ -138,6 +138,14 @@ export class Conversion {
     if (!canPickFiles()) return { kind: 'download' };
     const handle = view.singleName === null ? await pickFolder() : await pickFile(view.singleName);
     if (!handle) return null;
+    const { origin } = this.input;
+    if (origin.kind === 'handle' && (await origin.handle.isSameEntry(handle))) {
+      this.run.value = {
+        state: 'failed',
+        failure: { code: 'refused-output', message: 'That is the model that is being read.', file: handle.name, tensor: null, expected: null, found: null },
+      };
+      return null;
+    }
     if (!(await mayWrite(handle))) {
       this.run.value = {
         state: 'failed',

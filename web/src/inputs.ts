@@ -9,7 +9,7 @@ export const engine = new Engine();
 
 export type Check =
   | { state: 'running'; progress: Progress | null }
-  | { state: 'done'; document: LintDocument; account: string; rules: Map<string, RuleInfo>; data: boolean }
+  | { state: 'done'; document: LintDocument; account: string; rules: Map<string, RuleInfo>; data: boolean; base: number | null }
   | { state: 'failed'; failure: Failure };
 
 export interface Input {
@@ -105,20 +105,21 @@ const checks = new Map<number, AbortController>();
 
 export const cancelCheck = (input: Input): void => checks.get(input.id)?.abort();
 
-export async function runCheck(input: Input, data: boolean): Promise<void> {
+// `data`: the tensors' values too; `base`: the model that an adapter belongs to.
+export async function runCheck(input: Input, data: boolean, base: number | null = null): Promise<void> {
   const before = input.check.value;
   const abort = new AbortController();
   checks.get(input.id)?.abort();
   checks.set(input.id, abort);
   input.check.value = { state: 'running', progress: null };
   try {
-    const result = await engine.lint(input.id, data, {
+    const result = await engine.lint(input.id, data, base, {
       signal: abort.signal,
       onProgress: (progress) => {
         input.check.value = { state: 'running', progress };
       },
     });
-    input.check.value = { state: 'done', document: result.document, account: result.account, rules: new Map(result.rules.map((rule) => [rule.id, rule])), data };
+    input.check.value = { state: 'done', document: result.document, account: result.account, rules: new Map(result.rules.map((rule) => [rule.id, rule])), data, base };
     announcement.value = result.account;
   } catch (error) {
     const failure = failureOf(error);

@@ -1,5 +1,5 @@
 import { useEffect } from 'preact/hooks';
-import { announcement, current, inputs, opening } from './inputs';
+import { announcement, current, inputs, openFailure, opening } from './inputs';
 import { openDropped, takeDropped } from './opening';
 import { ConvertPlace } from './places/convert';
 import { CheckPlace } from './places/check';
@@ -8,6 +8,8 @@ import { OverviewPlace } from './places/overview';
 import { StartPlace } from './places/start';
 import { TensorsPlace } from './places/tensors';
 import { Banner } from './parts/banner';
+import { FailureNote } from './parts/failure_note';
+import { Icon } from './parts/icons';
 import { InputTabs } from './parts/input_tabs';
 import { OpeningState } from './parts/opening_state';
 import { PlaceTabs } from './parts/place_tabs';
@@ -71,6 +73,14 @@ export function Page() {
           <SentenceLine input={input} />
           <PlaceTabs input={input} />
           {opening.value && <OpeningState opening={opening.value} />}
+          {openFailure.value && (
+            <div class="open-failure">
+              <FailureNote failure={openFailure.value.failure} title={openFailure.value.label} />
+              <button type="button" class="button quiet square" aria-label="Close the message" onClick={() => (openFailure.value = null)}>
+                <Icon name="close" />
+              </button>
+            </div>
+          )}
           <main class="place-frame">
             <div id="main" class={`place place-${route.value.place}`} tabIndex={-1} role="tabpanel" aria-labelledby={`tab-${route.value.place}`}>
               <Place key={input.id} input={input} />

@@ -72,15 +72,21 @@ function fileParts(summary: Summary): SentencePart[] {
   return parts;
 }
 
+// The size of the real file behind a pointer, once the check has told.
+function realSize(document: LintDocument | null): string {
+  const size = document?.issues.messages.find((message) => message.rule === 'ST003')?.values.lfs_size;
+  return size === undefined || Number.isNaN(Number(size)) ? '' : `; the real file is ${bytesText(Number(size))}`;
+}
+
 // What it is, without its end.
-export function sentenceParts(summary: Summary): SentencePart[] {
+export function sentenceParts(summary: Summary, document: LintDocument | null): SentencePart[] {
   const family = summary.family ? `${familyText(summary.family)} ` : '';
   switch (summary.kind) {
     case 'pointer': {
       const file = summary.files.find((shard) => shard.status === 'pointer');
       return [
         { text: summary.files.length > 1 ? 'These are Git LFS pointers' : 'This is a Git LFS pointer', tone: 'error', place: 'check' },
-        { text: `, ${bytesText(Number(file?.size ?? 0))} of text instead of the weights. Run git lfs pull in its folder, or download the file itself` },
+        { text: `, ${bytesText(Number(file?.size ?? 0))} of text instead of the weights${realSize(document)}. Run git lfs pull in its folder, or download the file itself` },
       ];
     }
     case 'config':

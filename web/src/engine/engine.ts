@@ -37,8 +37,8 @@ export class Engine {
   open = (input: number, origin: Origin, options?: CallOptions) => this.call<Opened>('open', [input, origin], options);
   close = (input: number) => this.call<void>('close', [input]);
   operations = (input: number) => this.call<OperationInfo[]>('operations', [input]);
-  lint = (input: number, data: boolean, options?: CallOptions) =>
-    this.call<{ document: LintDocument; account: string; rules: RuleInfo[] }>('lint', [input, data], options);
+  lint = (input: number, data: boolean, base: number | null, options?: CallOptions) =>
+    this.call<{ document: LintDocument; account: string; rules: RuleInfo[] }>('lint', [input, data, base], options);
   report = (input: number, format: ReportFormat) => this.call<string>('report', [input, format]);
   statistics = (input: number, tensor: number, logical: boolean, options?: CallOptions) =>
     this.call<TensorStatistics>('statistics', [input, tensor, logical], options);

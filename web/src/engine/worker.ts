@@ -77,9 +77,9 @@ const methods = {
     return inputOf(id).checkpoint.operations();
   },
 
-  async lint(task: Task, id: number, data: boolean) {
+  async lint(task: Task, id: number, data: boolean, base: number | null) {
     const input = inputOf(id);
-    const report = await lint(input.tree, { ...task, data });
+    const report = await lint(input.tree, { signal: task.signal, ...(task.onProgress && { onProgress: task.onProgress }), data, ...(base !== null && { base: inputOf(base).tree }) });
     input.report?.close();
     input.report = report;
     allRules ??= await rules();

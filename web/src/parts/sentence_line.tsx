@@ -22,7 +22,7 @@ export function SentenceLine({ input }: { input: Input }) {
         <bdi>{nameText(input.label, 120)}</bdi>
       </p>
       <h1 class="sentence">
-        {sentenceParts(input.summary).map((part) => (
+        {sentenceParts(input.summary, check.state === 'done' ? check.document : null).map((part) => (
           <Part part={part} />
         ))}
         {'. '}

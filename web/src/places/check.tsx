@@ -2,7 +2,7 @@ import { signal, type Signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import type { LintDocument, LintMessage, ReportFormat, RuleInfo, Severity } from 'tftf';
 import { bytesText, countText, nameText, plural } from '../format';
-import { cancelCheck, engine, runCheck, tensorIndex, type Input } from '../inputs';
+import { cancelCheck, engine, inputs, runCheck, tensorIndex, type Input } from '../inputs';
 import { FailureNote } from '../parts/failure_note';
 import { Icon, SeverityIcon, severityWords } from '../parts/icons';
 import { ProgressBar } from '../parts/progress_bar';
@@ -215,6 +215,7 @@ export function CheckPlace({ input }: { input: Input }) {
   }
   const groups = groupsOf(check.document);
   const hidden = hiddenOf(input).value;
+  const others = inputs.value.filter((other) => other !== input && other.summary.kind === 'checkpoint');
   const bad = Number(check.document.issues.numErrors) + Number(check.document.issues.numWarnings);
   return (
     <div class="check-place">
@@ -224,9 +225,22 @@ export function CheckPlace({ input }: { input: Input }) {
       </div>
       <p class="muted">{rulesText(check.account)}</p>
       <Counts input={input} document={check.document} />
+      {input.summary.kind === 'adapter' && others.length > 0 && (
+        <label class="check">
+          Check against the base model
+          <select value={check.base ?? ''} onChange={(event) => void runCheck(input, check.data, event.currentTarget.value === '' ? null : Number(event.currentTarget.value))}>
+            <option value="">none</option>
+            {others.map(({ id, label }) => (
+              <option key={id} value={id}>
+                {nameText(label, 80)}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
       {!check.data && input.summary.dataBytes > 0 && (
         <p class="data-pass">
-          <button type="button" class="button" onClick={() => void runCheck(input, true)}>
+          <button type="button" class="button" onClick={() => void runCheck(input, true, check.base)}>
             Check the values too
           </button>
           <span class="muted">reads all {bytesText(input.summary.dataBytes)}: NaN, infinities, scales that are wrong</span>
