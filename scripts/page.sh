@@ -5,6 +5,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
-[ -f build/wasm/package/index.js ] || build wasm
+[ -f build/wasm/package/dist/index.js ] || build wasm
 install_packages web
 npm --prefix web run --silent build >build/page.log 2>&1 || { cat build/page.log; exit 1; }

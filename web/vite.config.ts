@@ -57,7 +57,7 @@ function offline(): Plugin {
 
 export default defineConfig({
   base: './',
-  resolve: { alias: { tftf: at('../build/wasm/package/index.js') } },
+  resolve: { alias: { tftf: at('../build/wasm/package/dist/index.js') } },
   worker: { format: 'es' },
   build: {
     outDir: at('../build/web'),

@@ -36,7 +36,7 @@ test('every golden case gives the native reports', async ({ context }) => {
     const page = await context.newPage();
     await page.goto(address);
     await page.evaluate(async () => {
-      window.tftf = await import('/package/index.js');
+      window.tftf = await import('/package/dist/index.js');
     });
     const folder = at('tests/golden/safetensors/cases');
     let compared = 0;
@@ -95,7 +95,7 @@ test('conversions give the native bytes', async ({ context }) => {
       assert.equal(native('tftf', [args[0], '-i', sample, '-o', out, ...args.slice(1)]).status, 0);
       const hashes = await page.evaluate(
         async ([files, request]) => {
-          const tftf = await import('/package/index.js');
+          const tftf = await import('/package/dist/index.js');
           const bytes = Object.fromEntries(Object.entries(files).map(([path, text]) => [path, Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]));
           const checkpoint = await tftf.openCheckpoint(tftf.memoryTree('model', bytes));
           const plan = await checkpoint.plan({ ...request, output: 'memory' });
