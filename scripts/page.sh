@@ -1,10 +1,15 @@
 #!/bin/sh
 # usage: page.sh
-# Builds the page into build/web: first the module and the package where that has not been done, then npm's packages when
-# the lock file has changed, then the page itself.
+# Builds the page into build/web, and before it the module and the package (build/wasm/package) that it is made of.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
-[ -f build/wasm/package/dist/index.js ] || build wasm
-install_packages web
-npm --prefix web run --silent build >build/page.log 2>&1 || { cat build/page.log; exit 1; }
+# npm_build FOLDER
+npm_build() {
+  install_packages "$1"
+  npm --prefix "$1" run --silent build >"build/$1.npm.log" 2>&1 || { cat "build/$1.npm.log"; exit 1; }
+}
+
+build wasm tftf_wasm
+npm_build wasm
+npm_build web
