@@ -79,11 +79,13 @@ export async function drop(page, paths) {
   await session.detach();
 }
 
+// What a person reads there, on one line.
+export const textOf = async (locator) => (await locator.innerText()).replace(/\s+/g, ' ');
 export const sentence = (page) => page.locator('h1.sentence');
 export async function opened(page) {
   await sentence(page).waitFor();
   await page.waitForFunction(() => !document.querySelector('h1.sentence')?.textContent.includes('Checking'));
-  return (await sentence(page).innerText()).replace(/\s+/g, ' ');
+  return textOf(sentence(page));
 }
 export const tab = (page, name) => page.getByRole('tab', { name, exact: true });
 

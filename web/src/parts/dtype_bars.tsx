@@ -28,7 +28,7 @@ export function DtypeBars({ input }: { input: Input }) {
     go('tensors');
   };
   return (
-    <section aria-labelledby="dtypes-title">
+    <section class="dtypes" aria-labelledby="dtypes-title">
       <h2 id="dtypes-title">Dtypes</h2>
       <Stack label="Bytes" parts={sorted.map((total) => ({ dtype: total.dtype, amount: Number(total.bytes) }))} />
       <Stack label="Values" parts={sorted.map((total) => ({ dtype: total.dtype, amount: Number(total.elements) }))} />
