@@ -32,7 +32,7 @@ test('tensors: folding, filter, sorting, keyboard', async ({ context, address })
   const page = await openSample(context, address);
   await tab(page, 'Tensors').click();
   const grid = page.getByRole('grid', { name: 'Tensors' });
-  assert.match(await textOf(grid), /model\.layers\.#\.mlp\s*\.up_proj\.weight\s*×2/);
+  assert.match(await textOf(grid), /model\.layers\.#\.mlp\.up_proj\.weight\s*×2/);
   const filter = page.getByRole('searchbox', { name: 'Filter tensors' });
   await filter.fill('dtype:f8 size:>20kB *mlp*');
   await page.getByText(/6 of 38\stensors/).waitFor();

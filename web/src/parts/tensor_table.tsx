@@ -32,16 +32,12 @@ function sortBy(view: TensorView, column: SortColumn): void {
   view.sorting.value = now !== column ? { column, down: figures } : down === figures ? { column, down: !figures } : { column: null, down: false };
 }
 
-// The last two components keep together.
+// The end of a name tells more than its beginning: where there is no room the beginning is cut.
 function Name({ name, companion }: { name: string; companion?: boolean }) {
-  const shown = nameText(name, 300);
-  const parts = shown.split('.');
-  const end = parts.length > 3 ? `.${parts.slice(-2).join('.')}` : shown;
   return (
-    <bdi class={companion ? 'name companion' : 'name'}>
-      {end !== shown && <span class="name-begin">{shown.slice(0, -end.length)}</span>}
-      <span class="name-end">{end}</span>
-    </bdi>
+    <span class={companion ? 'name companion' : 'name'}>
+      <bdi dir="ltr">{nameText(name, 300)}</bdi>
+    </span>
   );
 }
 
