@@ -2,7 +2,7 @@
 # npm package in Node: types, the native programs' answers and bytes, sources and sinks
 . scripts/lib.sh
 build release tftf tftf-lint && build wasm tftf_wasm || exit 1
-npm --prefix wasm ci --no-audit --no-fund --loglevel=error && npm --prefix wasm run --silent build &&
+install_packages wasm && npm --prefix wasm run --silent build &&
   npm --prefix wasm run --silent check || exit 1
 status=0
 npm --prefix wasm run --silent test -- --reporter=dot --reporter=json --outputFile.json=../build/test/package.json || status=1

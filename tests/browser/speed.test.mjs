@@ -1,12 +1,16 @@
-// Large models open at once: only headers are read.
+// Large models open at once: only headers are read. How long it takes is printed; TFTF_CLOCK=1 makes it count, on a machine
+// that does nothing else.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { closeSync, ftruncateSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { at, assertNoComplaints, drop, openPage, scratch, sentence, tab, test, textOf } from './harness.mjs';
 
-// On machines that are busy the limit can be raised; what is promised is 3 s.
-const limit = Number(process.env.TFTF_OPEN_SECONDS ?? 3);
+const clock = process.env.TFTF_CLOCK === '1';
+const within = (amount, limit, unit) => {
+  console.log(`      ${amount.toFixed(2)} ${unit}`);
+  if (clock) assert.ok(amount < limit, `${amount} ${unit}, more than ${limit}`);
+};
 
 async function secondsToOpen(page, paths) {
   const began = Date.now();
@@ -32,26 +36,24 @@ function sparseFile(path, gibibytes) {
   closeSync(file);
 }
 
-test('a file of 8 GiB opens within 3 s', async ({ context, address }) => {
+test('a file of 8 GiB opens', async ({ context, address }) => {
   const file = join(scratch(), 'eight.safetensors');
   sparseFile(file, 8);
   const page = await openPage(context, address);
   const seconds = await secondsToOpen(page, [file]);
-  console.log(`      ${seconds.toFixed(2)} s`);
-  assert.ok(seconds < limit, `${seconds} s`);
+  within(seconds, 3, 's');
   // A tensor in the middle of it can be looked at.
   await page.goto(`${address}#tensors/model.layers.200.weight`);
   await page.locator('.tensor-detail').getByText('Maximum').waitFor();
   assertNoComplaints(page);
 });
 
-test('163 shards with 92,000 tensors open within 3 s, and the table answers', async ({ context, address }) => {
+test('163 shards with 92,000 tensors open, and the table answers', async ({ context, address }) => {
   const folder = join(scratch(), 'deepseek');
   execFileSync('python3', [at('tests/tools/make_sparse_checkpoint.py'), folder]);
   const page = await openPage(context, address);
   const seconds = await secondsToOpen(page, [folder]);
-  console.log(`      ${seconds.toFixed(2)} s`);
-  assert.ok(seconds < limit, `${seconds} s`);
+  within(seconds, 3, 's');
   assert.match(await textOf(sentence(page)), /DeepSeek-V3 checkpoint: \d+ B parameters in FP8 \(128 × 128 blocks\), 163 shards, 6\d\d GB/);
   await tab(page, 'Tensors').click();
   await page.getByRole('checkbox', { name: 'Fold layers' }).uncheck();
@@ -69,8 +71,7 @@ test('163 shards with 92,000 tensors open within 3 s, and the table answers', as
     }
     return times.sort((a, b) => a - b)[2];
   });
-  console.log(`      a letter in the filter: ${milliseconds.toFixed(1)} ms`);
-  assert.ok(milliseconds < 100 * (limit / 3), `${milliseconds} ms`);
+  within(milliseconds, 34, 'ms for a letter in the filter');
   await filter.fill('');
   await page.getByRole('grid').focus();
   await page.keyboard.press('End');

@@ -1,5 +1,5 @@
 // The page's worker: everything that reads, computes or writes runs here, through the package.
-import { lint, openCheckpoint, rules, run, TftfError, type Checkpoint, type HeatMapOptions, type LintReport, type PlanRequest, type ReportFormat, type RuleInfo, type SourceTree, type TaskOptions, type TensorReader, type TransformPlan } from 'tftf';
+import { lint, openCheckpoint, operations, rules, run, TftfError, type Checkpoint, type HeatMapOptions, type LintReport, type PlanRequest, type ReportFormat, type RuleInfo, type SourceTree, type TaskOptions, type TensorReader, type TransformPlan } from 'tftf';
 import { Gate } from './gate';
 import { LogicalTensors } from './logical_tensor';
 import type { Failure, FromWorker, Opened, Origin, PlanView, RunView, SideText, Target, ToWorker } from './messages';
@@ -216,3 +216,5 @@ self.onmessage = (event: MessageEvent<ToWorker>) => {
 };
 
 void discardLeftovers();
+// The module is fetched while the person still looks for the file.
+void operations().catch(() => undefined);
