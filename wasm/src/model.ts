@@ -1,6 +1,7 @@
 import { call, type Core, type CoreModel } from './core.js';
 import type { OpenFiles } from './files.js';
-import { inParallel, serveRound } from './serving.js';
+import { inParallel } from './parallel.js';
+import { serveRound } from './serving.js';
 import type { SourceEntry, SourceTree } from './source.js';
 import type { Task } from './task.js';
 

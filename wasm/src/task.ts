@@ -13,6 +13,11 @@ function nextTurn(): Promise<void> {
   });
 }
 
+/** Throws when the user has cancelled. */
+export function checkSignal(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw new TftfError('interrupted', 'Interrupted.');
+}
+
 /** One task's abort signal and progress. */
 export class Task {
   private reported = 0;
@@ -27,7 +32,7 @@ export class Task {
 
   /** Throws when the user has cancelled. */
   check(): void {
-    if (this.signal?.aborted) throw new TftfError('interrupted', 'Interrupted.');
+    checkSignal(this.signal);
   }
 
   /** check(), and now and then a turn for other events. */

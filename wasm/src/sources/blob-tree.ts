@@ -1,6 +1,7 @@
-import { TftfError } from '../error.js';
+import type { TftfError } from '../error.js';
 import { changedError, readError } from '../files.js';
 import type { RangeSource, SourceEntry, SourceTree } from '../source.js';
+import { checkSignal } from '../task.js';
 import { isLeftBehind, ownEntries, withFolders } from './tree-entries.js';
 
 const BLOCK = 16 << 20;
@@ -11,7 +12,7 @@ export class BlobSource implements RangeSource {
   get size(): number { return this.blob.size; }
 
   async read(offset: number, length: number, signal?: AbortSignal): Promise<Uint8Array> {
-    if (signal?.aborted) throw new TftfError('interrupted', 'Interrupted.');
+    checkSignal(signal);
     let bytes: ArrayBuffer;
     try {
       bytes = await this.blob.slice(offset, offset + length).arrayBuffer();
@@ -48,16 +49,18 @@ export class BlobTree implements SourceTree {
   readonly parallel = 4;
   private readonly files: Map<string, Blob>;
   private readonly entries: SourceEntry[];
+  private readonly byPath: Map<string, SourceEntry>;
 
   constructor(readonly given: string, files: Iterable<TreeFile>, readonly main?: string) {
     this.files = new Map([...files].map(({ path, blob }) => [path, blob]));
     this.entries = withFolders([...this.files].map(([path, blob]) => ({ path, folder: false, size: blob.size })));
+    this.byPath = new Map(this.entries.map(entry => [entry.path, entry]));
   }
 
   async list(): Promise<SourceEntry[]> { return ownEntries(this.entries); }
   async walk(): Promise<SourceEntry[]> { return this.entries.filter(entry => !isLeftBehind(entry.path)); }
   async find(path: string): Promise<SourceEntry | undefined> {
-    return this.entries.find(entry => entry.path === path);
+    return this.byPath.get(path);
   }
   async open(path: string): Promise<RangeSource> {
     const blob = this.files.get(path);

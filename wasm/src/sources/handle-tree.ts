@@ -1,7 +1,11 @@
 import { readError } from '../files.js';
 import type { RangeSource, SourceEntry, SourceTree } from '../source.js';
+import { inParallel } from '../parallel.js';
+import { checkSignal } from '../task.js';
 import { BlobSource, BlobTree } from './blob-tree.js';
 import { byBytes, isLeftBehind, ownEntries } from './tree-entries.js';
+
+const LOOKS = 32;
 
 function reasonOf(error: unknown): string {
   const name = (error as { name?: string }).name;
@@ -16,6 +20,7 @@ class FolderTree implements SourceTree {
   readonly parallel = 4;
   private readonly files = new Map<string, Promise<File>>();
   private listing: Promise<SourceEntry[]> | undefined;
+  private readonly byPath = new Map<string, SourceEntry>();
   private readonly handles = new Map<string, FileSystemFileHandle>();
 
   constructor(private readonly folder: FileSystemDirectoryHandle, readonly given: string, readonly main?: string) {}
@@ -35,11 +40,12 @@ class FolderTree implements SourceTree {
 
   private async everything(signal?: AbortSignal): Promise<SourceEntry[]> {
     const entries: SourceEntry[] = [];
+    const files: string[] = [];
     const folders: [string, FileSystemDirectoryHandle][] = [['', this.folder]];
     for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
       const [prefix, folder] = next;
       for await (const [name, handle] of folder.entries()) {
-        signal?.throwIfAborted();
+        checkSignal(signal);
         const path = prefix + name;
         if (isLeftBehind(name)) continue;
         if (handle.kind === 'directory') {
@@ -48,13 +54,19 @@ class FolderTree implements SourceTree {
           continue;
         }
         this.handles.set(path, handle as FileSystemFileHandle);
-        try {
-          entries.push({ path, folder: false, size: (await this.file(path)).size });
-        } catch (error) {
-          entries.push({ path, folder: false, size: 0, unreadable: reasonOf(error) });
-        }
+        files.push(path);
       }
     }
+    // Each file costs the browser a round trip: folders may hold ten thousand.
+    await inParallel(files, LOOKS, async path => {
+      checkSignal(signal);
+      try {
+        entries.push({ path, folder: false, size: (await this.file(path)).size });
+      } catch (error) {
+        entries.push({ path, folder: false, size: 0, unreadable: reasonOf(error) });
+      }
+    });
+    for (const entry of entries) this.byPath.set(entry.path, entry);
     return entries.sort(byBytes);
   }
 
@@ -65,7 +77,8 @@ class FolderTree implements SourceTree {
   }
   async list(signal?: AbortSignal): Promise<SourceEntry[]> { return ownEntries(await this.walk(signal)); }
   async find(path: string, signal?: AbortSignal): Promise<SourceEntry | undefined> {
-    return (await this.walk(signal)).find(entry => entry.path === path);
+    await this.walk(signal);
+    return this.byPath.get(path);
   }
   async open(path: string): Promise<RangeSource> {
     await this.walk();

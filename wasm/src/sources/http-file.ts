@@ -2,6 +2,7 @@ import { TftfError } from '../error.js';
 import { changedError, readError } from '../files.js';
 import { quoteName } from '../names.js';
 import type { RangeSource } from '../source.js';
+import { checkSignal } from '../task.js';
 
 // The first request takes this much: most headers, and small files whole, come with it.
 const FIRST = 64 << 10;
@@ -56,7 +57,7 @@ export class HttpFile implements RangeSource {
           ? 'the server answers with other bytes than were asked for'
           : 'the server does not let pages see Content-Range (Access-Control-Expose-Headers)');
       }
-      const head = await body(response, name, range.end);
+      const head = await body(response, name, range.end, signal);
       if (head.length !== range.end) throw readError(name, 'the answer was cut off');
       return new HttpFile(url, name, get, { ...identity, size: range.total }, head);
     }
@@ -70,7 +71,7 @@ export class HttpFile implements RangeSource {
     }
     // The whole file: fine when it is small.
     const length = Number(response.headers.get('content-length') ?? 'NaN');
-    const whole = length > MOST_WHOLE ? undefined : await body(response, name, MOST_WHOLE).catch(() => undefined);
+    const whole = length > MOST_WHOLE ? undefined : await body(response, name, MOST_WHOLE, signal).catch(() => undefined);
     if (whole === undefined) {
       controller.abort();
       throw new TftfError('io-read',
@@ -95,7 +96,7 @@ export class HttpFile implements RangeSource {
       controller.abort();
       throw changedError(this.name);
     }
-    const bytes = await body(response, this.name, length);
+    const bytes = await body(response, this.name, length, signal);
     if (range.begin !== offset || bytes.length !== length) throw readError(this.name, 'the answer was cut off');
     return bytes;
   }
@@ -108,7 +109,7 @@ export class HttpFile implements RangeSource {
 
 async function request(url: string, name: string, get: Fetch, offset: number, length: number,
   signal?: AbortSignal): Promise<{ response: Response; controller: AbortController }> {
-  if (signal?.aborted) throw new TftfError('interrupted', 'Interrupted.');
+  checkSignal(signal);
   const controller = new AbortController();
   signal?.addEventListener('abort', () => controller.abort(), { once: true });
   try {
@@ -118,7 +119,7 @@ async function request(url: string, name: string, get: Fetch, offset: number, le
     });
     return { response, controller };
   } catch (error) {
-    if (signal?.aborted) throw new TftfError('interrupted', 'Interrupted.');
+    checkSignal(signal);
     throw readError(name, `the server cannot be reached, or does not allow pages of other sites to read it (${messageOf(error)})`);
   }
 }
@@ -126,7 +127,7 @@ async function request(url: string, name: string, get: Fetch, offset: number, le
 const messageOf = (error: unknown): string => error instanceof Error ? error.message : String(error);
 
 /** The answer's bytes; rejects when there are more than `most`. */
-async function body(response: Response, name: string, most: number): Promise<Uint8Array> {
+async function body(response: Response, name: string, most: number, signal?: AbortSignal): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   if (response.body === null) return new Uint8Array(0);
@@ -142,6 +143,7 @@ async function body(response: Response, name: string, most: number): Promise<Uin
     }
   } catch (error) {
     if (error instanceof TftfError) throw error;
+    checkSignal(signal);
     throw readError(name, `the connection was lost (${messageOf(error)})`);
   }
   if (chunks.length === 1) return chunks[0]!;

@@ -8,10 +8,13 @@ export function isLeftBehind(path: string): boolean {
 }
 
 const encoder = new TextEncoder();
+// Outside of these the order of UTF-16 is that of UTF-8.
+const SURROGATE = /[\ud800-\udfff]/;
 
 /** Paths in the order of their UTF-8 bytes. */
 export function byBytes(a: SourceEntry, b: SourceEntry): number {
   if (a.path === b.path) return 0;
+  if (!SURROGATE.test(a.path) && !SURROGATE.test(b.path)) return a.path < b.path ? -1 : 1;
   const [x, y] = [encoder.encode(a.path), encoder.encode(b.path)];
   const length = Math.min(x.length, y.length);
   for (let i = 0; i < length; ++i) if (x[i] !== y[i]) return x[i]! - y[i]!;
