@@ -157,6 +157,7 @@ EMSCRIPTEN_BINDINGS(tftf_model) {
       .function("refusal", guard<&Model::refusal>)
       .function("broken", guard<&Model::broken>)
       .function("info", guard<&Model::info>)
+      .function("table", guard<&Model::table>)
       .function("infoText", guard<&Model::info_text>)
       .function("matches", guard<&Model::matches>)
       .function("operations", guard<&Model::operations>)

@@ -27,6 +27,8 @@ class Model {
   // Why a model whose info is complete is broken; empty when it is not.
   std::string broken();
   std::string info(const std::string& filter);
+  // {"names", "file", "dtype", …}: the rows of info as columns, see TensorTable in src/checkpoint.ts.
+  std::string table();
   std::string info_text(const std::string& options);
   bool matches(const std::string& filter);
   std::string operations() const;

@@ -25,6 +25,31 @@ export interface SideFile {
   text: string;
 }
 
+/**
+ * The rows of info().tensors as columns, for models of a hundred thousand tensors. `dtype`, `shape`, `layout` and
+ * `logical` are positions in the lists of words; the first layout and the first logical form are empty, for none.
+ */
+export interface TensorTable {
+  names: string[];
+  /** Position in info().files. */
+  file: number[];
+  dtype: number[];
+  shape: number[];
+  /** In the file's data section. */
+  begin: number[];
+  end: number[];
+  layout: number[];
+  logical: number[];
+  /** Row that it is a companion of, counted from 1; 0: of none. */
+  companion: number[];
+  dtypes: string[];
+  /** Dimensions with commas between; empty for a scalar. */
+  shapes: string[];
+  layouts: string[];
+  /** A dtype, and dimensions behind a space where they are known. */
+  logicals: string[];
+}
+
 /** Everything that the headers tell, broken shards included. Holds memory until close(). */
 export interface Checkpoint {
   readonly tree: SourceTree;
@@ -32,6 +57,8 @@ export interface Checkpoint {
   infoJson(filter?: string): string;
   /** infoJson(), parsed. */
   info(filter?: string): InfoDocument;
+  /** info().tensors as columns; offsets beyond 2^53 are rounded. */
+  table(): TensorTable;
   infoText(options?: InfoTextOptions): string;
   /** Some tensor's name holds this text. */
   matches(filter: string): boolean;

@@ -20,6 +20,7 @@ export interface CoreModel extends Pump, Handle {
   refusal(): string;
   broken(): string;
   info(filter: string): string;
+  table(): string;
   infoText(options: string): string;
   matches(filter: string): boolean;
   operations(): string;

@@ -1,5 +1,5 @@
 import { call, errorOf, loadCore, type Core, type CoreModel } from './core.js';
-import type { Checkpoint, InfoTextOptions, OpenOptions, SideFile } from './checkpoint.js';
+import type { Checkpoint, InfoTextOptions, OpenOptions, SideFile, TensorTable } from './checkpoint.js';
 import type { InfoDocument, OperationInfo, TensorRow } from './documents.js';
 import { TftfError } from './error.js';
 import { OpenFiles } from './files.js';
@@ -23,6 +23,7 @@ class OpenCheckpoint implements Checkpoint {
 
   infoJson(filter = ''): string { return call(this.core, () => this.model.info(filter)); }
   info(filter = ''): InfoDocument { return JSON.parse(this.infoJson(filter)); }
+  table(): TensorTable { return JSON.parse(call(this.core, () => this.model.table())); }
   infoText(options: InfoTextOptions = {}): string {
     return call(this.core, () => this.model.infoText(JSON.stringify(options)));
   }

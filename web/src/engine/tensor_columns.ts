@@ -1,22 +1,9 @@
-// Columns and the tree of modules, made from the core's `info` in the worker.
-import type { Count, InfoDocument } from 'tftf';
+// Columns and the tree of modules, made from the core's answers in the worker.
+import type { InfoDocument, TensorTable } from 'tftf';
 import type { ModuleTree, Summary, TensorColumns, TensorGroup } from './messages';
 
-class Words {
-  readonly list: string[] = [];
-  private readonly places = new Map<string, number>();
-  constructor(...first: string[]) {
-    for (const word of first) this.place(word);
-  }
-  place(word: string): number {
-    const found = this.places.get(word);
-    if (found !== undefined) return found;
-    this.places.set(word, this.list.length);
-    return this.list.push(word) - 1;
-  }
-}
-
-export const shapeText = (shape: Count[]): string => (shape.length === 0 ? 'scalar' : shape.join(' × '));
+export const shapeText = (dimensions: string): string => (dimensions === '' ? 'scalar' : dimensions.replaceAll(',', ' × '));
+const elementsOf = (dimensions: string): number => (dimensions === '' ? 1 : dimensions.split(',').reduce((product, n) => product * Number(n), 1));
 
 const underscored = /^(lora_|lycoris_|w_a_|w_b_|Hunyuan_)/;
 
@@ -49,55 +36,46 @@ export function summaryOf(info: InfoDocument): Summary {
   };
 }
 
-export function columnsOf(info: InfoDocument): TensorColumns {
-  const rows = info.tensors ?? [];
-  const count = rows.length;
-  const dtypes = new Words();
-  const shapes = new Words();
-  const layouts = new Words('');
-  const logicals = new Words('');
-  const keys = new Map<string, number>();
+export function columnsOf(table: TensorTable): TensorColumns {
+  const count = table.names.length;
+  const patterns = new Map<string, Map<number, number>>();
   const groups: TensorGroup[] = [];
+  const sizes = table.shapes.map(elementsOf);
   const columns: TensorColumns = {
     count,
-    names: rows.map((row) => row.name),
-    file: new Uint32Array(count),
-    dtype: new Uint8Array(count),
-    dtypes: dtypes.list,
-    shape: new Uint32Array(count),
-    shapes: shapes.list,
+    names: table.names,
+    file: Uint32Array.from(table.file),
+    dtype: Uint8Array.from(table.dtype),
+    dtypes: table.dtypes,
+    shape: Uint32Array.from(table.shape),
+    shapes: table.shapes.map(shapeText),
     elements: new Float64Array(count),
     bytes: new Float64Array(count),
-    begin: new Float64Array(count),
-    layout: new Uint8Array(count),
-    layouts: layouts.list,
-    logical: new Uint32Array(count),
-    logicals: logicals.list,
-    companionOf: new Int32Array(count).fill(-1),
+    begin: Float64Array.from(table.begin),
+    layout: Uint8Array.from(table.layout),
+    layouts: table.layouts,
+    logical: Uint32Array.from(table.logical),
+    logicals: table.logicals.map((words) => words.replace(/ (.*)$/, (_, dimensions: string) => ` ${shapeText(dimensions)}`)),
+    companionOf: Int32Array.from(table.companion, (row) => row - 1),
     group: new Uint32Array(count),
     groups,
   };
-  const places = new Map<string, number>();
-  rows.forEach((row, i) => places.set(row.name, i));
-  rows.forEach((row, i) => {
-    const shape = shapeText(row.shape);
-    const bytes = Number(row.offsets[1]) - Number(row.offsets[0]);
-    const elements = row.shape.reduce<number>((product, n) => product * Number(n), 1);
-    columns.file[i] = row.file;
-    columns.dtype[i] = dtypes.place(row.dtype);
-    columns.shape[i] = shapes.place(shape);
+  for (let i = 0; i < count; i += 1) {
+    const name = table.names[i]!;
+    const dtype = table.dtype[i]!;
+    const shape = table.shape[i]!;
+    const bytes = table.end[i]! - table.begin[i]!;
+    const elements = sizes[shape]!;
     columns.elements[i] = elements;
     columns.bytes[i] = bytes;
-    columns.begin[i] = Number(row.offsets[0]);
-    columns.layout[i] = layouts.place(row.layout ?? '');
-    if (row.logical) columns.logical[i] = logicals.place(`${row.logical.dtype} ${row.logical.shape ? shapeText(row.logical.shape) : ''}`.trim());
-    if (row.companion_of !== null) columns.companionOf[i] = places.get(row.companion_of) ?? -1;
-    const pattern = foldName(row.name);
-    const key = `${pattern}\0${row.dtype}\0${shape}`;
-    let group = keys.get(key);
+    const pattern = foldName(name);
+    let kinds = patterns.get(pattern);
+    if (!kinds) patterns.set(pattern, (kinds = new Map()));
+    const kind = shape * 256 + dtype;
+    let group = kinds.get(kind);
     if (group === undefined) {
-      group = groups.push({ pattern: row.name, count: 0, dtype: columns.dtype[i]!, shape: columns.shape[i]!, bytes: 0, elements: 0, first: i }) - 1;
-      keys.set(key, group);
+      group = groups.push({ pattern: name, count: 0, dtype, shape, bytes: 0, elements: 0, first: i }) - 1;
+      kinds.set(kind, group);
     }
     const joined = groups[group]!;
     joined.count += 1;
@@ -105,7 +83,7 @@ export function columnsOf(info: InfoDocument): TensorColumns {
     joined.bytes += bytes;
     joined.elements += elements;
     columns.group[i] = group;
-  });
+  }
   return columns;
 }
 

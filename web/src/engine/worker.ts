@@ -59,8 +59,9 @@ const methods = {
     const tree = await treeOf(origin, task);
     const checkpoint = await openCheckpoint(tree, task);
     inputs.set(id, { tree, checkpoint, report: null });
-    const info = checkpoint.info();
-    const tensors = columnsOf(info);
+    // No name holds this: the totals come without the lists of tensors, which the table tells more briefly.
+    const info = checkpoint.info('\0'.repeat(8));
+    const tensors = columnsOf(checkpoint.table());
     return { summary: summaryOf(info), tensors, tree: moduleTreeOf(tensors), sideFiles: await sideTexts(tree, checkpoint) };
   },
 
