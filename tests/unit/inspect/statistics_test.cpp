@@ -217,8 +217,8 @@ TEST_CASE("logical statistics of FP8 blocks are those of the dequantised weight"
   for (const Form& form :
        {Form{{20, 10}, {3, 3}, DType::F32, "float32"}, Form{{3, 12, 6}, {3, 2, 2}, DType::F32, "float32"},
         Form{{2, 16, 8}, {2, 2, 2}, DType::BF16, "bfloat16"},
-        Form{{1030, 2050}, {129, 513}, DType::F16, "float16"},
-        Form{{2, 1100000}, {1, 275000}, DType::F32, "float32"}}) {
+        Form{{520, 2050}, {65, 513}, DType::F16, "float16"},
+        Form{{1, 1100000}, {1, 275000}, DType::F32, "float32"}}) {
     INFO(shape_text(form.weight));
     std::string codes = random_bytes(static_cast<size_t>(*element_count(form.weight)), 11);
     std::string scales;
