@@ -1,6 +1,7 @@
 #include "model.h"
 
 #include "tftf/base/error_json.h"
+#include "tftf/base/escape.h"
 #include "tftf/transform/operation.h"
 
 namespace tftf::wasm {
@@ -117,11 +118,25 @@ std::string Model::side_files() const {
   return json_text(list);
 }
 
-std::string Model::tensor(uint32_t row) {
+TensorRef Model::tensor_ref(uint32_t row) {
   const ModelInfo& info = inspected();
   if (row >= info.rows.size())
     throw Failure{{.code = ErrorCode::kUsage, .message = "There is no tensor of that number."}};
-  const TensorRef ref = info.rows[row].tensor;
+  return info.rows[row].tensor;
+}
+
+TensorRef Model::tensor_named(const std::string& name) const {
+  const std::optional<TensorRef> found = checkpoint_->find(name);
+  const std::string& given = checkpoint_->listing.given;
+  if (!found)
+    throw Failure{{.code = ErrorCode::kRefusedMissing,
+                   .message = "There is no tensor " + quote_name(name) + " in " + quote_name(given) + ".",
+                   .file = given}};
+  return *found;
+}
+
+std::string Model::tensor(uint32_t row) {
+  const TensorRef ref = tensor_ref(row);
   const Shard& shard = checkpoint_->shards[ref.shard];
   const TensorInfo& tensor = checkpoint_->info(ref);
   OrderedJson out;

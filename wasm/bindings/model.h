@@ -36,6 +36,10 @@ class Model {
   std::string side_files() const;
   // {"name", "dtype", "shape", "bits", "file", "offset", "bytes"} of a row of info.
   std::string tensor(uint32_t row);
+  // kUsage when there is none.
+  TensorRef tensor_ref(uint32_t row);
+  // kRefusedMissing when there is none.
+  TensorRef tensor_named(const std::string& name) const;
 
  private:
   const ModelInfo& inspected();

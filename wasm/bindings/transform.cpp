@@ -84,10 +84,6 @@ class Transformation {
   uintptr_t literal(uint32_t index);
   std::string entry_name(uint32_t entry) const { return plan().entries()[entry].name; }
 
-  // Which steps make a tensor of the result: {"first", "count", "offset", "dtype", "shape"}, their output
-  // contiguous from `offset` on in one file. An empty text: no step makes it.
-  std::string tensor_steps(const std::string& name) const;
-
   void finish(double bytes_read, double bytes_written) {
     transform_->account =
         transform_->final_account(from_number(bytes_read), from_number(bytes_written), false);
@@ -254,23 +250,6 @@ void Transformation::load_resident(uint32_t index, uintptr_t raw) {
   residents_[index].bytes = std::move(ready);
 }
 
-std::string Transformation::tensor_steps(const std::string& name) const {
-  for (const PlanEntry& entry : plan().entries()) {
-    if (entry.kind != PlanEntry::Kind::kTensor || entry.name != name || entry.items == 0) continue;
-    OrderedJson out;
-    uint64_t count = 0;
-    for (const Item& item : plan().items().subspan(entry.item, entry.items)) count += item.tiles;
-    out["first"] = to_number(plan().items()[entry.item].first_step);
-    out["count"] = to_number(count);
-    out["offset"] = to_number(entry.to.offset);
-    out["dtype"] = std::string(dtype_name(entry.dtype));
-    out["shape"] = OrderedJson::array();
-    for (const uint64_t dimension : entry.shape) out["shape"].push_back(to_number(dimension));
-    return json_text(out);
-  }
-  return {};
-}
-
 uintptr_t Transformation::copy(uint32_t index) {
   const Copy& copy = plan().copies()[index];
   numbers_.clear();
@@ -370,7 +349,6 @@ EMSCRIPTEN_BINDINGS(tftf_transform) {
       .function("copy", guard<&Transformation::copy>)
       .function("literal", guard<&Transformation::literal>)
       .function("entryName", guard<&Transformation::entry_name>)
-      .function("tensorSteps", guard<&Transformation::tensor_steps>)
       .function("finish", guard<&Transformation::finish>)
       .function("validation", guard<&Transformation::validation>);
 }

@@ -71,8 +71,8 @@ export interface Checkpoint {
   /** By position in info().tensors (unfiltered). */
   tensor(index: number): StoredTensor;
   /**
-   * The tensor as its quantised layout means it, in F32. Rejects with 'refused-unsupported' where it is plain or nothing
-   * here reads its layout, and with whatever a conversion of it would be refused for. Close it after use.
+   * The tensor as its quantised layout means it, in the layout's own result dtype. Rejects with 'refused-unsupported' where
+   * it is plain or nothing here reads its layout. Close it after use, before the checkpoint.
    */
   logicalTensor(index: number, options?: TaskOptions): Promise<LogicalTensor>;
   /**

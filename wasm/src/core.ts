@@ -64,25 +64,30 @@ export interface CoreTransformation extends Pump, Handle {
   copy(index: number): number;
   literal(index: number): number;
   entryName(entry: number): string;
-  tensorSteps(name: string): string;
   finish(bytesRead: number, bytesWritten: number): void;
   validation(text: boolean, verbose: boolean, elapsedMs: number): string;
 }
 
-export interface CoreStatistics extends Handle {
-  add(data: number, count: number): void;
-  beginHistogram(bins: number): void;
-  addHistogram(data: number, count: number): void;
+/** A pass over values: statistics, a heat map, a comparison. */
+export interface CoreValueWork extends Pump, Handle {
+  start(): void;
+  pieceCount(): number;
+  bytes(): number;
+  piece(index: number): number;
+  file(model: number, shard: number): string;
+  runPiece(index: number, pointers: number): void;
+  nextStage(): boolean;
   json(): string;
+  text(width: number): string;
+  difference(): string;
+  selected(): number;
+  cells(): number;
 }
-export interface CoreHeatMap extends Handle {
-  width(): number;
-  add(cellRow: number, begin: number, data: number, count: number): void;
-  finish(): void;
-  mean(): number;
-  low(): number;
-  high(): number;
-  nonFinite(): number;
+export interface CoreTensorView extends Pump, Handle {
+  start(): string;
+  ranges(first: number, count: number): number;
+  file(shard: number): string;
+  read(first: number, count: number, pointers: number, out: number): void;
 }
 
 /** The module's own functions (wasm/bindings). Anything may have failed: call them through call(). */
@@ -90,7 +95,6 @@ export interface Core {
   /** Views on the heap: taken anew after every call that may allocate. */
   readonly HEAPU8: Uint8Array;
   readonly HEAPU32: Uint32Array;
-  readonly HEAPF32: Float32Array;
   readonly HEAPF64: Float64Array;
   takeError(): string;
   allocate(bytes: number): number;
@@ -107,9 +111,10 @@ export interface Core {
   isIndexName(name: string): boolean;
   activators(): string;
   chain(words: string): string;
-  decode(dtype: string, data: number, count: number, out: number): void;
-  openStatistics(dtype: string): CoreStatistics | null;
-  openHeatMap(dtype: string, columns: number, cellColumns: number, height: number): CoreHeatMap | null;
+  openStatistics(model: CoreModel, request: string): CoreValueWork | null;
+  openHeatMap(model: CoreModel, request: string): CoreValueWork | null;
+  openComparison(left: CoreModel, right: CoreModel, request: string): CoreValueWork | null;
+  openTensor(model: CoreModel, row: number, logical: boolean): CoreTensorView | null;
 }
 
 export function errorOf(text: string): TftfError {

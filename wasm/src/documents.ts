@@ -192,3 +192,87 @@ export interface Account {
   warnings: string[];
   resumed: boolean;
 }
+
+/** One tensor of `stats --json`. */
+export interface StatisticsRow {
+  name: string;
+  /** Position of its file. */
+  file: number;
+  dtype: string;
+  shape: Count[];
+  layout: string | null;
+  /** What was looked at, with `logical`. */
+  logical: { dtype: string; shape: Count[] } | null;
+  count: Count;
+  nan: Count;
+  infinite: Count;
+  zero: Count;
+  subnormal: Count;
+  negative: Count;
+  first_nan: Count | null;
+  first_infinite: Count | null;
+  constant: boolean;
+  /** Of the finite values; null when there are none. */
+  min: Real | Count | null;
+  max: Real | Count | null;
+  mean: Real | null;
+  std: Real | null;
+  histogram: { low: Real; high: Real; counts: Count[] } | null;
+}
+/** `stats --json`. */
+export interface StatisticsDocument {
+  tool: { name: string; version: string };
+  input: string;
+  logical: boolean;
+  tensors: StatisticsRow[];
+  notes: string[];
+}
+
+export type PairStatus =
+  | 'same' | 'equal_values' | 'close' | 'different' | 'dtype' | 'shape' | 'only_left' | 'only_right' | 'not_comparable';
+/** How far the values of two tensors lie apart. */
+export interface PairDistance {
+  count: Count;
+  differing: Count;
+  /** Left and right. */
+  nan: [Count, Count];
+  infinite: [Count, Count];
+  unmatched: Count;
+  max_abs: Real;
+  max_abs_at: Count | null;
+  max_relative: Real;
+  mean_abs: Real;
+  relative_l2: Real;
+  cosine: Real | null;
+  sqnr_db: Real | null;
+}
+export interface PairSide {
+  dtype: string;
+  shape: Count[];
+  layout: string | null;
+}
+/** A tensor that is not the same on both sides. */
+export interface TensorPair {
+  name: string;
+  status: PairStatus;
+  reason: string | null;
+  left: PairSide | null;
+  right: PairSide | null;
+  distance: PairDistance | null;
+}
+/** `diff --json`. */
+export interface ComparisonDocument {
+  tool: { name: string; version: string };
+  left: string;
+  right: string;
+  values: boolean;
+  tolerance: Real;
+  strict: boolean;
+  different: boolean;
+  tensor_count: Count;
+  summary: Record<PairStatus, Count>;
+  tensors: TensorPair[];
+  metadata: { key: string; left: string | null; right: string | null }[];
+  config: { file: string; pointer: string; left: string | null; right: string | null }[];
+  notes: string[];
+}

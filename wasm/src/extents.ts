@@ -49,14 +49,14 @@ interface Run {
 }
 
 /**
- * Reads extents of the plan's inputs into the core's memory: neighbours in one go, each extent then at a multiple of
+ * Reads extents of inputs into the core's memory: neighbours in one go, each extent then at a multiple of
  * ALIGN, rows back to back.
  */
 export class ExtentReader {
   private readonly raw: CoreMemory;
   private readonly placed: CoreMemory;
 
-  constructor(private readonly core: Core, private readonly files: OpenFiles, private readonly paths: string[],
+  constructor(private readonly core: Core, private readonly files: OpenFiles, private readonly pathOf: (file: number) => string,
     private readonly task: Task) {
     this.raw = new CoreMemory(core);
     this.placed = new CoreMemory(core);
@@ -83,7 +83,7 @@ export class ExtentReader {
 
   private async fill(run: Run, at: number): Promise<void> {
     const length = run.end - run.begin;
-    const source = await this.files.get(this.paths[run.file]!, this.task.signal);
+    const source = await this.files.get(this.pathOf(run.file), this.task.signal);
     if (source.readSync !== undefined) {
       source.readSync(run.begin, this.core.HEAPU8.subarray(at, at + length));
     } else {

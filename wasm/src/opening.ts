@@ -1,18 +1,16 @@
 import { call, errorOf, loadCore, type Core, type CoreModel } from './core.js';
 import type { Checkpoint, InfoTextOptions, OpenOptions, SideFile, TensorTable } from './checkpoint.js';
-import type { InfoDocument, OperationInfo, TensorRow } from './documents.js';
-import { TftfError } from './error.js';
+import type { InfoDocument, OperationInfo } from './documents.js';
+import type { TftfError } from './error.js';
 import { OpenFiles } from './files.js';
-import { openLogical } from './logical-values.js';
 import { readModel } from './model.js';
-import { quoteName } from './names.js';
 import { planTransform } from './planning.js';
 import type { TaskOptions } from './progress.js';
 import { serve } from './serving.js';
 import type { SourceTree } from './source.js';
 import { Task } from './task.js';
 import type { LogicalTensor, StoredTensor } from './tensor.js';
-import { StoredValues } from './tensor-values.js';
+import { openLogical, StoredValues, type TensorPlace } from './tensor-values.js';
 import type { PlanRequest, TransformPlan } from './transform.js';
 
 class OpenCheckpoint implements Checkpoint {
@@ -35,21 +33,15 @@ class OpenCheckpoint implements Checkpoint {
   sideFiles(): SideFile[] { return JSON.parse(call(this.core, () => this.model.sideFiles())); }
   operations(): OperationInfo[] { return JSON.parse(call(this.core, () => this.model.operations())); }
 
+  private place(index: number): TensorPlace {
+    return { row: index, ...JSON.parse(call(this.core, () => this.model.tensor(index))) };
+  }
   tensor(index: number): StoredTensor {
-    return new StoredValues(this.core, this.files, JSON.parse(call(this.core, () => this.model.tensor(index))));
+    return new StoredValues(this.core, this.model, this.files, this.place(index));
   }
   async logicalTensor(index: number, options?: TaskOptions): Promise<LogicalTensor> {
-    const row = this.rows()[index];
-    if (row === undefined) throw new TftfError('usage', 'There is no tensor of that number.');
-    if (row.layout === null || row.logical === null) {
-      throw new TftfError('refused-unsupported', `${quoteName(row.name)} is not quantised.`, { tensor: row.name });
-    }
-    const companions = this.rows().filter(other => other.companion_of === row.name).map(other => other.name);
-    return openLogical(this.tree, row.name, companions, this.maxHeader, options);
+    return openLogical(this.core, this.model, this.files, this.place(index), options);
   }
-  private known: TensorRow[] | undefined;
-  private rows(): TensorRow[] { return this.known ??= this.info().tensors; }
-
   plan(request: PlanRequest, options?: TaskOptions): Promise<TransformPlan> {
     return planTransform(this.tree, { ...request, maxHeader: this.maxHeader }, options);
   }

@@ -13,6 +13,10 @@ export type { Operation, PlanRequest, RunResult, TransformPlan } from './transfo
 
 export { operations, openCheckpoint } from './opening.js';
 export { lint, rules, rulesText } from './linting.js';
+export {
+  compare, statistics, tensorHeatMap,
+  type ComparisonOptions, type Selection, type StatisticsOptions, type TensorHeatMapOptions, type ValueReport,
+} from './measuring.js';
 export { run } from './running.js';
 export { version } from './version.js';
 export { BlobTree, fileTree, filesTree, memoryTree, type TreeFile } from './sources/blob-tree.js';

@@ -55,9 +55,9 @@ class Run {
     this.core = plan.core;
     this.transformation = plan.transformation;
     this.summary = plan.summary();
-    const paths = this.summary.inputs.map(input => input.path);
-    this.reader = new ExtentReader(this.core, plan.files, paths, task);
-    this.residentReader = new ExtentReader(this.core, plan.files, paths, task);
+    const pathOf = (file: number) => this.summary.inputs[file]!.path;
+    this.reader = new ExtentReader(this.core, plan.files, pathOf, task);
+    this.residentReader = new ExtentReader(this.core, plan.files, pathOf, task);
     this.output = new CoreMemory(this.core);
     this.pointers = new CoreMemory(this.core);
   }

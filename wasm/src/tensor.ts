@@ -13,6 +13,7 @@ export interface Histogram {
   counts: number[];
 }
 
+/** A tensor's row of `stats --json` in numbers. */
 export interface TensorStatistics {
   count: number;
   nan: number;
@@ -20,6 +21,7 @@ export interface TensorStatistics {
   zero: number;
   subnormal: number;
   negative: number;
+  constant: boolean;
   /** Of the finite values; null when there are none. */
   min: number | null;
   max: number | null;
