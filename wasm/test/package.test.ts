@@ -8,10 +8,13 @@ import { packageFolder, readJson } from './support.js';
 
 const manifest = readJson(join(packageFolder, 'package.json'));
 
-test('the module is at most 250 KB compressed', () => {
+// docs/performance.md, "The module", says what it is made of: a larger number needs a reason there.
+const MOST_BYTES = 525_000;
+
+test('the module keeps to its size', () => {
   const size = gzipSync(readFileSync(join(packageFolder, 'dist/core.wasm')), { level: 9 }).length;
   console.log(`core.wasm: ${size} bytes compressed`);
-  expect(size).toBeLessThanOrEqual(250_000);
+  expect(size).toBeLessThanOrEqual(MOST_BYTES);
 });
 
 test('it depends on nothing', () => {

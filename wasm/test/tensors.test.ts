@@ -64,8 +64,6 @@ test('a heat map', async () => {
   const part = await checkpoint.tensor(0).heatMap({ rowBegin: 2, rowEnd: 4, columnBegin: 10, columnEnd: 13 });
   expect([part.height, part.width]).toEqual([2, 3]);
   expect([...part.mean]).toEqual([...floats.subarray(2010, 2013), ...floats.subarray(3010, 3013)]);
-  const sampled = await checkpoint.tensor(0).heatMap({ height: 30, width: 50, maxBytes: 60 * 4000 });
-  expect(sampled.sampled).toBe(true);
   expect([...(await checkpoint.tensor(1).heatMap()).mean]).toEqual([0, 0.5, 1, 1.5, 2, 3, 4, 6]);
   await checkpoint.close();
 });
@@ -76,16 +74,17 @@ test('values through FP8 scales are what a conversion writes', async () => {
   const index = checkpoint.info().tensors.findIndex(row => row.layout !== null && row.logical !== null);
   const { name } = checkpoint.info().tensors[index]!;
   const logical = await checkpoint.logicalTensor(index);
+  const dtypes: Record<string, string> = { BF16: 'bfloat16', F16: 'float16', F32: 'float32' };
   const sink = memorySink();
   const plan = await checkpoint.plan({
-    operations: [{ id: 'dequant-fp8' }], output: 'x', singleName: 'x.safetensors',
+    operations: [{ id: 'dequant-fp8', options: [{ name: 'dtype', values: [dtypes[logical.dtype]!] }] }], output: 'x', singleName: 'x.safetensors',
   });
   await run(plan, sink);
   const result = await openCheckpoint(memoryTree('x', { 'x.safetensors': sink.files.get('x.safetensors')! }));
   const at = result.info().tensors.findIndex(row => row.name === name);
   const written = await result.tensor(at).values(0, logical.elements);
   expect(logical.elements).toBeGreaterThan(0);
-  expect([...await logical.values(0, logical.elements)]).toEqual([...written]);
+  expect(Buffer.compare(Buffer.from((await logical.values(0, logical.elements)).buffer), Buffer.from(written.buffer))).toBe(0);
   expect([...await logical.values(17, 100)]).toEqual([...written.subarray(17, 117)]);
   expect(await logical.statistics()).toEqual(await result.tensor(at).statistics());
   await logical.close();
