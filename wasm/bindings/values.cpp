@@ -22,8 +22,7 @@ class ValueWork {
   std::string want() {
     OrderedJson list = OrderedJson::array();
     for (ValuePass::SmallRead& read : pass_->want()) {
-      OrderedJson line =
-          range_line(read.request.file, read.request.range.offset, read.request.range.length);
+      OrderedJson line = range_line(read.request.file, read.request.range.offset, read.request.range.length);
       line["base"] = read.model == 1;
       requests_.add(list, std::move(line), std::move(read));
     }
@@ -92,10 +91,9 @@ class ValueWork {
     for (const uint64_t number : {picture.height, picture.width, picture.cell_rows, picture.cell_columns,
                                   uint64_t{picture.sampled ? 1u : 0u}})
       numbers_.push_back(to_number(number));
-    for (const void* data : {static_cast<const void*>(picture.mean.data()),
-                             static_cast<const void*>(picture.low.data()),
-                             static_cast<const void*>(picture.high.data()),
-                             static_cast<const void*>(picture.non_finite.data())})
+    for (const void* data :
+         {static_cast<const void*>(picture.mean.data()), static_cast<const void*>(picture.low.data()),
+          static_cast<const void*>(picture.high.data()), static_cast<const void*>(picture.non_finite.data())})
       numbers_.push_back(static_cast<double>(reinterpret_cast<uintptr_t>(data)));
     return reinterpret_cast<uintptr_t>(numbers_.data());
   }
@@ -121,7 +119,8 @@ ValueWork* open_statistics(const Model& model, const std::string& request) {
   out.exclude = texts_of(given, "exclude");
   out.names = texts_of(given, "names");
   out.logical = flag_of(given, "logical");
-  out.bins = static_cast<uint32_t>(std::min<uint64_t>(number_of(given, "bins", 0), StatisticsRequest::kMaxBins));
+  out.bins =
+      static_cast<uint32_t>(std::min<uint64_t>(number_of(given, "bins", 0), StatisticsRequest::kMaxBins));
   const Checkpoint& checkpoint = model.checkpoint();
   return new ValueWork(std::make_unique<Statistics>(checkpoint, std::move(out)), {&checkpoint});
 }
@@ -132,8 +131,9 @@ ValueWork* open_heat_map(Model& model, const std::string& request) {
   const JsonValue given = parse_argument(request);
   constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
   HeatMapRequest out;
-  out.tensor = given.get("name") != nullptr ? model.tensor_named(text_of(given, "name"))
-                                            : model.tensor_ref(static_cast<uint32_t>(number_of(given, "row", 0)));
+  out.tensor = given.get("name") != nullptr
+                   ? model.tensor_named(text_of(given, "name"))
+                   : model.tensor_ref(static_cast<uint32_t>(number_of(given, "row", 0)));
   out.logical = flag_of(given, "logical");
   out.row_begin = number_of(given, "rowBegin", 0);
   out.row_end = number_of(given, "rowEnd", kNone);
