@@ -16,6 +16,9 @@ void add_commands(CLI::App& app, Session& session) {
 
   add_passthrough(app, session);
   add_dequant_fp8(app, session);
+  add_merge_lora(app, session);
+  add_merge_fsdp_lora(app, session);
+  add_merge_dcp_lora(app, session);
   add_run(app, session);
   add_validate(app, session);
   add_lint(app, session);

@@ -9,6 +9,9 @@ namespace tftf::cli {
 
 void add_passthrough(CLI::App& app, Session& session);
 void add_dequant_fp8(CLI::App& app, Session& session);
+void add_merge_lora(CLI::App& app, Session& session);
+void add_merge_fsdp_lora(CLI::App& app, Session& session);
+void add_merge_dcp_lora(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_validate(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);

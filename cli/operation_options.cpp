@@ -19,6 +19,10 @@ std::string type_name(const OptionInfo& option) {
       return "GLOB";
     case OptionKind::kRule:
       return "PATTERN REPLACEMENT";
+    case OptionKind::kNumber:
+      return "NUMBER";
+    case OptionKind::kPath:
+      return "PATH";
     case OptionKind::kFlag:
     case OptionKind::kText:
       break;
@@ -28,16 +32,20 @@ std::string type_name(const OptionInfo& option) {
 
 }  // namespace
 
-void add_operation_options(CLI::App& command, const OperationInfo& info, Operation& to, bool optional) {
+void add_operation_options(CLI::App& command, const OperationInfo& info, Operation& to, bool optional,
+                           const std::map<std::string_view, std::string>& names) {
   to.id = info.id;
   for (const OptionInfo& option : info.options) {
     const std::string name(option.name);
+    const auto own = names.find(option.name);
+    const std::string spelling = own == names.end() ? "--" + name : own->second;
+    if (spelling.empty()) continue;
     std::string help(option.help);
     if (!option.fallback.empty()) help += " (" + std::string(option.fallback) + ")";
     CLI::Option* added = nullptr;
     if (option.kind == OptionKind::kFlag) {
       added = command.add_flag_callback(
-          "--" + name,
+          spelling,
           [&to, name] {
             to.options.push_back({name, {}});
           },
@@ -50,7 +58,7 @@ void add_operation_options(CLI::App& command, const OperationInfo& info, Operati
                                  values.begin() + static_cast<ptrdiff_t>(i + width)}});
         }
       };
-      added = command.add_option_function<std::vector<std::string>>("--" + name, take, help);
+      added = command.add_option_function<std::vector<std::string>>(spelling, take, help);
       // Without extra arguments CLI11 neither eats what follows nor splits "[a,b]", which is a fine pattern.
       added->type_size(static_cast<int>(option.values()))->expected(1)->allow_extra_args(false)->take_all();
       added->type_name(type_name(option));

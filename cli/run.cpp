@@ -89,6 +89,9 @@ void add_run(CLI::App& app, Session& session) {
       if (value.empty() && option.kind == OptionKind::kRule) value = "PATTERN REPLACEMENT";
       if (value.empty() && option.kind == OptionKind::kGlob) value = "GLOB";
       if (value.empty() && option.kind == OptionKind::kInteger) value = "N";
+      if (value.empty() && option.kind == OptionKind::kNumber) value = "NUMBER";
+      if (value.empty() && option.kind == OptionKind::kPath) value = "PATH";
+      if (value.empty() && option.kind == OptionKind::kText) value = "TEXT";
       const bool bare = option.name == info.bare;
       std::string text = bare ? "[--" + std::string(option.name) + "]" : "--" + std::string(option.name);
       if (!value.empty()) text += " " + value;

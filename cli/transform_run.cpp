@@ -14,6 +14,7 @@
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
 #include "tftf/checkpoint/lone_shard.h"
+#include "tftf_native/adapter_reader.h"
 #include "tftf_native/executor.h"
 
 namespace tftf::cli {
@@ -138,10 +139,45 @@ std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan) {
   return inputs;
 }
 
+Result<void> read_adapters(const Session& session, std::vector<Operation>& operations) {
+  for (Operation& operation : operations) {
+    if (operation.id != "merge-lora" || operation.adapter != nullptr) continue;
+    TFTF_TRY(check_operation(operation));
+    AdapterRequest request{.path = operation.find("adapter")->front()};
+    if (const auto* config = operation.find("adapter-config")) request.config = config->front();
+    request.max_header = session.common.max_header;
+    auto adapter = read_adapter(request);
+    if (!adapter) return std::move(adapter).error();
+    operation.adapter = *std::move(adapter);
+  }
+  return {};
+}
+
+namespace {
+
+// The result must not take the place of the adapter it is made with.
+Result<void> check_adapters(const std::vector<Operation>& operations, const Destination& destination) {
+  if (destination.nowhere) return {};
+  for (const Operation& operation : operations) {
+    if (operation.adapter == nullptr) continue;
+    std::error_code error;
+    if (std::filesystem::equivalent(operation.adapter->file, destination.target.path, error)) {
+      return Error{.code = ErrorCode::kRefusedOutput,
+                   .message = "The output " + quote_name(destination.target.path) + " is the adapter itself.",
+                   .file = destination.target.path};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 int run_transform(const Session& session, const std::string& command, const std::string& path,
                   std::vector<Operation> operations, const WriteOptions& options) {
   Result<Destination> destination = choose_destination(options);
   if (!destination) return session.fail(destination.error());
+  if (auto read = read_adapters(session, operations); !read) return session.fail(read.error());
+  if (auto apart = check_adapters(operations, *destination); !apart) return session.fail(apart.error());
   Result<NativeModel> model = open_model(session, path);
   if (!model) return session.fail(model.error());
   Result<NativeListing> folder = list_model(model->folder);

@@ -6,6 +6,9 @@
     a  dequant-fp8 of an FP8 model (1 GiB) against cp of its output           ratio <= 1.0, RSS <= 48 MiB
     g  dequant-fp8 of a single tensor of 4 GiB: memory only                   RSS <= 48 MiB
     b  passthrough of the same model against cp                               ratio <= 0.9, RSS <= 48 MiB
+    c  merge-lora, r=16, into a BF16 model against cp of its output            ratio <= 1.0, RSS <= 64 MiB + adapter
+    d  dequant-fp8 --merge-lora, r=16, of the FP8 model likewise               ratio <= 1.3, RSS <= 64 MiB + adapter
+    f  merge-lora, r=128                                                       ratio <= 2.5, RSS <= 64 MiB + adapter
     e  the plan of 92,000 tensors in 163 shards (sparse files)                time and memory
     k  the benchmarks that are executables of their own (kernels, headers)
 
@@ -68,6 +71,61 @@ def write_model(folder, tensors, shards=2, rows=4096, columns=4096, sparse=False
     (folder / "config.json").write_text(json.dumps(
         {"model_type": "deepseek_v3", "torch_dtype": "bfloat16",
          "quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128]}}))
+
+
+def write_plain_model(folder, tensors, rows=4096, columns=4096):
+    """BF16 weights of rows x columns in two shards, with index and config.json."""
+    folder.mkdir()
+    values = bytearray(os.urandom(16 * MIB))
+    for i in range(1, len(values), 2):  # exponents of small numbers
+        values[i] = 0x3C | values[i] & 0x80
+    weight_map = {}
+    for shard in range(2):
+        name = f"model-{shard + 1:05}-of-00002.safetensors"
+        own = range(tensors * shard // 2, tensors * (shard + 1) // 2)
+        header, at = {"__metadata__": {"format": "pt"}}, 0
+        for t in own:
+            size = 2 * rows * columns
+            header[f"model.layers.{t}.mlp.up_proj.weight"] = {"dtype": "BF16", "shape": [rows, columns],
+                                                              "data_offsets": [at, at + size]}
+            weight_map[f"model.layers.{t}.mlp.up_proj.weight"] = name
+            at += size
+        text = json.dumps(header, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)
+        with open(folder / name, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text)
+            while at > 0:
+                at -= f.write(values[:min(at, len(values))])
+            f.flush()
+            os.fsync(f.fileno())
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": 0}, "weight_map": weight_map}))
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama", "torch_dtype": "bfloat16"}))
+
+
+def write_adapter(folder, tensors, rank, rows=4096, columns=4096):
+    """A PEFT adapter of BF16 pairs for all weights; its size in bytes."""
+    folder.mkdir()
+    values = bytearray(os.urandom(2 * rank * max(rows, columns)))
+    for i in range(1, len(values), 2):
+        values[i] = 0x3A | values[i] & 0x80
+    header, at = {}, 0
+    for t in range(tensors):
+        for part, shape in (("A", [rank, columns]), ("B", [rows, rank])):
+            size = 2 * shape[0] * shape[1]
+            header[f"base_model.model.model.layers.{t}.mlp.up_proj.lora_{part}.weight"] = {
+                "dtype": "BF16", "shape": shape, "data_offsets": [at, at + size]}
+            at += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(folder / "adapter_model.safetensors", "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for entry in header.values():
+            begin, end = entry["data_offsets"]
+            f.write(values[:end - begin])
+    (folder / "adapter_config.json").write_text(json.dumps(
+        {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "target_modules": ["up_proj"]}))
+    return at
 
 
 # Linux counts what a process held before exec towards its peak, so the command starts from a small process, not from here.
@@ -148,7 +206,7 @@ def main():
     ap.add_argument("--runs", type=int, default=5)
     ap.add_argument("--size", type=int, default=1024, help="MiB of the FP8 model")
     ap.add_argument("--threads", type=int, help="passed on to the tools")
-    ap.add_argument("--only", default="a,g,b,e,k")
+    ap.add_argument("--only", default="a,g,b,c,d,f,e,k")
     ap.add_argument("--json", type=Path)
     a = ap.parse_args()
     only = a.only.split(",")
@@ -163,7 +221,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tftf-bench-", dir=a.work) as work:
         work = Path(work)
         model, out = work / "model", work / "out"
-        if "a" in only or "b" in only:
+        adapter = work / "adapter"
+        if "a" in only or "b" in only or "d" in only:
             write_model(model, a.size // 16)
             warm(model)
         if "a" in only:
@@ -174,7 +233,26 @@ def main():
             results["b"] = against_cp([*tftf, "passthrough", *common, "-i", model, "-o"], model, out, a.runs)
             limit("b", "ratio", 0.9)
             limit("b", "rss_mib", 48)
+        if "d" in only:
+            bytes_ = write_adapter(adapter, a.size // 16, 16)
+            results["d"] = against_cp([*tftf, "dequant-fp8", *common, "--merge-lora", adapter, "-i", model, "-o"], None,
+                                      out, a.runs)
+            limit("d", "ratio", 1.3)
+            limit("d", "rss_mib", 64 + bytes_ / MIB)
+            clean(adapter)
         clean(model)
+        if "c" in only or "f" in only:
+            write_plain_model(model, a.size // 32)
+            for name, rank, most in (("c", 16, 1.0), ("f", 128, 2.5)):
+                if name not in only:
+                    continue
+                bytes_ = write_adapter(adapter, a.size // 32, rank)
+                results[name] = against_cp([*tftf, "merge-lora", *common, "-a", adapter, "-b", model, "-o"], None, out,
+                                           a.runs)
+                limit(name, "ratio", most)
+                limit(name, "rss_mib", 64 + bytes_ / MIB)
+                clean(adapter)
+            clean(model)
         if "g" in only:
             write_model(model, 1, shards=1, rows=65536, columns=65536, sparse=True)
             seconds, rss = run([*tftf, "dequant-fp8", *common, "-i", model, "-o", out])
@@ -200,7 +278,9 @@ def main():
                 subprocess.run([bench, "--json", figures], check=True)
                 results[bench.name] = json.loads(figures.read_text())
 
-    titles = {"a": "dequant-fp8 / cp of its output", "b": "passthrough / cp", "g": "one tensor of 4 GiB", "e": "plan of 92,000 tensors"}
+    titles = {"a": "dequant-fp8 / cp of its output", "b": "passthrough / cp", "c": "merge-lora r=16 / cp",
+              "d": "dequant-fp8 --merge-lora / cp", "f": "merge-lora r=128 / cp",
+              "g": "one tensor of 4 GiB", "e": "plan of 92,000 tensors"}
     print(f"{'':34}{'seconds':>9}{'cp':>9}{'ratio':>8}{'RSS MiB':>9}")
     for name, title in titles.items():
         if name in results:

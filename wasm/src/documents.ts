@@ -143,7 +143,7 @@ export interface LintDocument {
 /** `lint rules --json`: one rule of the catalogue. */
 export type RuleInfo = Record<string, unknown> & { id: string; name: string };
 
-export type OptionKind = 'flag' | 'choice' | 'integer' | 'size' | 'glob' | 'rule' | 'text';
+export type OptionKind = 'flag' | 'choice' | 'integer' | 'size' | 'glob' | 'rule' | 'text' | 'number' | 'path';
 export interface OptionInfo {
   /** Without dashes. */
   name: string;

@@ -57,6 +57,19 @@ OrderedJson Account::to_json() const {
     entry["evidence"] = layout.evidence;
     root["layouts"].push_back(std::move(entry));
   }
+  if (!merges.empty()) {
+    root["merges"] = OrderedJson::array();
+    for (const Merge& merge : merges) {
+      OrderedJson entry;
+      entry["adapter"] = merge.adapter;
+      entry["modules"] = json_integer(merge.modules);
+      entry["merged"] = json_integer(merge.merged);
+      entry["left_out"] = json_integer(merge.left_out);
+      entry["tensors"] = json_integer(merge.tensors);
+      entry["added"] = json_integer(merge.added);
+      root["merges"].push_back(std::move(entry));
+    }
+  }
   root["files"] = OrderedJson::array();
   for (const File& file : files) {
     OrderedJson entry;
@@ -102,6 +115,12 @@ std::string Account::to_text(bool all_names) const {
   for (const Layout& layout : layouts) {
     text += "layout: " + layout.id + ", " + counted(layout.modules, "module") + ": " +
             escape_text(layout.evidence) + "\n";
+  }
+  for (const Merge& merge : merges) {
+    text += "merged: " + escape_text(merge.adapter) + ": " + grouped_digits(merge.merged) + " of " +
+            counted(merge.modules, "module") + " (" + grouped_digits(merge.left_out) +
+            " left out by its configuration), " + counted(merge.tensors, "tensor") + " changed, " +
+            grouped_digits(merge.added) + " added\n";
   }
   for (const File& file : files) {
     text += "file: " + escape_text(file.name) + ", " + counted(file.tensors, "tensor") + ", " +

@@ -10,8 +10,8 @@ namespace tftf::transform {
 namespace {
 
 // Between two stages a tile passes through buffers of this many elements: they stay in the first-level cache.
+// A stage may ask for more.
 constexpr uint64_t kPiece = 2048;
-constexpr uint64_t kPieceBytes = kPiece * 8;
 // Elements smaller than a byte fill whole bytes in eights.
 constexpr uint64_t kSubByteMultiple = 8;
 
@@ -27,7 +27,8 @@ uint64_t bytes_of(uint64_t elements, DType dtype) { return elements * dtype_bits
 void convert_io(const Item& item, uint64_t tile, const Tables&, StepIo& step) {
   const Chain& chain = chain_of(item);
   const ElementRange range = range_of(item, tile);
-  step.in.push_back(slice(item.in[0], bytes_of(range.first, chain.in), bytes_of(range.count, chain.in)));
+  if (chain.provided == nullptr)
+    step.in.push_back(slice(item.in[0], bytes_of(range.first, chain.in), bytes_of(range.count, chain.in)));
   for (const Stage& stage : chain.stages) {
     if (stage.op->io != nullptr) stage.op->io(stage, item, range, step);
   }
@@ -37,13 +38,33 @@ void convert_io(const Item& item, uint64_t tile, const Tables&, StepIo& step) {
   }
 }
 
+// Elements and bytes of one of the buffers between stages.
+uint64_t piece_units(const Chain& chain, const Item& item) {
+  uint64_t units = kPiece;
+  for (const Stage& stage : chain.stages) {
+    if (stage.op->piece != nullptr) units = std::max(units, stage.op->piece(stage));
+  }
+  uint64_t unit = 1;
+  for (const Stage& stage : chain.stages) {
+    if (stage.op->unit != nullptr) unit = std::max(unit, stage.op->unit(stage));
+  }
+  units = std::max(unit, units - units % unit);
+  return std::min(units, std::max(item.units_per_tile, kPiece));
+}
+
+uint64_t piece_bytes(const Chain& chain, uint64_t units) {
+  uint64_t bits = dtype_bits(chain.out);
+  for (const Stage& stage : chain.stages) bits = std::max<uint64_t>(bits, dtype_bits(stage.to));
+  return ceil_div(units * bits, 8 * kSlotAlign) * kSlotAlign;
+}
+
 uint64_t convert_scratch(const Item& item) {
   uint64_t bytes = 0;
   const Chain& chain = chain_of(item);
   for (const Stage& stage : chain.stages) {
     if (stage.op->scratch != nullptr) bytes += stage.op->scratch(stage, item, item.units_per_tile);
   }
-  return bytes + 2 * kPieceBytes;
+  return bytes + 2 * piece_bytes(chain, piece_units(chain, item));
 }
 
 void convert_run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
@@ -54,27 +75,34 @@ void convert_run(const Item& item, uint64_t tile, const Tables&, const KernelTab
 
   std::array<TileView, kMaxStages> views;
   std::byte* free = slot.scratch.data();
-  size_t input = 1;
+  size_t input = chain.provided == nullptr ? 1 : 0;
+  const std::byte* ready = slot.residents.empty() ? nullptr : slot.residents[0].data();
+  const std::byte* const data =
+      chain.provided == nullptr ? slot.in[0] : chain.provided->bytes.data() + bytes_of(range.first, chain.in);
   for (size_t s = 0; s < stages; ++s) {
     const Stage& stage = chain.stages[s];
     views[s] = {.item = &item,
                 .kernels = &kernels,
                 .tile = range,
                 .in = slot.in.subspan(input, stage.op->inputs),
-                .scratch = free};
+                .scratch = free,
+                .ready = ready,
+                .value = &value};
     input += stage.op->inputs;
+    if (stage.op->ready_bytes != nullptr) ready += stage.op->ready_bytes(stage) * item.arg[1];
     if (stage.op->scratch != nullptr) free += stage.op->scratch(stage, item, item.units_per_tile);
     if (stage.op->begin != nullptr) stage.op->begin(stage, views[s]);
   }
-  std::byte* const buffers[2] = {free, free + kPieceBytes};
+  const uint64_t units = piece_units(chain, item);
+  std::byte* const buffers[2] = {free, free + piece_bytes(chain, units)};
   std::byte* const out = slot.out.empty() ? nullptr : slot.out[0];
 
   Scan seen;
   const bool whole = stages <= 1 && (stages == 0 || out != nullptr);  // no buffer is needed
-  const uint64_t step = whole ? range.count : kPiece;
+  const uint64_t step = whole ? range.count : units;
   for (uint64_t done = 0; done < range.count; done += step) {
     const ElementRange piece{range.first + done, std::min(step, range.count - done)};
-    const std::byte* from = slot.in[0] + bytes_of(done, chain.in);
+    const std::byte* from = data + bytes_of(done, chain.in);
     for (size_t s = 0; s < stages; ++s) {
       const Stage& stage = chain.stages[s];
       const bool last = s + 1 == stages;
@@ -122,7 +150,7 @@ void check_run(const Item& item, uint64_t tile, const Tables&, const KernelTable
 }  // namespace
 
 std::string Chain::word() const {
-  std::string text;
+  std::string text = provided == nullptr ? "" : "saved";
   for (const Stage& stage : stages) text += (text.empty() ? "" : " + ") + stage.op->word(stage);
   return text;
 }
@@ -132,8 +160,33 @@ uint64_t Chain::units_per_tile(uint64_t tile_bytes) const {
   for (const Stage& stage : stages) {
     if (stage.op->extra_bits != nullptr) read += stage.op->extra_bits(stage);
   }
-  return tile_units(tile_bytes, std::max<uint64_t>(read, dtype_bits(out)),
-                    dtype_bits(in) < 8 ? kSubByteMultiple : 1);
+  uint64_t multiple = dtype_bits(in) < 8 ? kSubByteMultiple : 1, rows = 1;
+  for (const Stage& stage : stages) {
+    if (stage.op->unit != nullptr) multiple = std::max(multiple, stage.op->unit(stage));
+    if (stage.merge != nullptr) rows = std::max<uint64_t>(stage.merge->cols, 1);
+  }
+  const uint64_t bits = std::max<uint64_t>(read, dtype_bits(out));
+  // Whole rows where a tile holds any: products go faster over several rows.
+  const uint64_t units = tile_units(tile_bytes, bits, multiple);
+  return multiple == 1 && units > rows ? units - units % rows : units;
+}
+
+uint64_t Chain::ready_bytes(uint64_t matrices) const {
+  uint64_t bytes = 0;
+  for (const Stage& stage : stages) {
+    if (stage.op->ready_bytes != nullptr) bytes += stage.op->ready_bytes(stage) * matrices;
+  }
+  return bytes;
+}
+
+void Chain::prepare(uint64_t first_matrix, uint64_t matrices, std::byte* ready) const noexcept {
+  for (const Stage& stage : stages) {
+    if (stage.op->ready_bytes == nullptr) continue;
+    for (uint64_t m = 0; m < matrices; ++m) {
+      stage.op->prepare(stage, first_matrix + m, ready);
+      ready += stage.op->ready_bytes(stage);
+    }
+  }
 }
 
 const StageOp kCastStage{.word = cast_word, .run = cast_run};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "pipe.h"
 #include "tftf/base/escape.h"
@@ -66,6 +67,34 @@ constexpr OptionInfo kDequantFp8Options[] = {
      .help = "Taken for the original's sake: everything runs on the processor",
      .ignored = true}};
 
+constexpr OptionInfo kMergeOptions[] = {
+    {.name = "adapter",
+     .kind = OptionKind::kPath,
+     .help = "Adapter: adapter_model.safetensors, its folder, a training folder, or a distributed checkpoint",
+     .required = true},
+    {.name = "adapter-config",
+     .kind = OptionKind::kPath,
+     .help = "adapter_config.json to use instead of the one beside the adapter"},
+    {.name = "adapter-name",
+     .kind = OptionKind::kText,
+     .fallback = "default",
+     .help = "Name of the adapter in the names of its tensors"},
+    {.name = "scale",
+     .kind = OptionKind::kNumber,
+     .fallback = "1",
+     .help = "Strength: multiplies the adapter's own scale"},
+    {.name = "allow-nonfinite",
+     .kind = OptionKind::kFlag,
+     .help = "Write results that are infinite or NaN where the base was finite"},
+    {.name = "strict", .kind = OptionKind::kFlag, .help = "Refuse an adapter without adapter_config.json"},
+    {.name = "base-is-residual",
+     .kind = OptionKind::kFlag,
+     .help = "The base is the one that the adapter's initialisation (PiSSA, OLoRA, ...) has left behind"},
+    {.name = "force", .kind = OptionKind::kFlag, .help = "The same as --base-is-residual"},
+    {.name = "device",
+     .help = "Taken for the original's sake: everything runs on the processor",
+     .ignored = true}};
+
 constexpr OptionInfo kReshardOptions[] = {
     {.name = "max-shard-size",
      .kind = OptionKind::kSize,
@@ -92,6 +121,16 @@ constexpr OperationInfo kOperations[] = {
      .writes = "plain floats; the scales go, config.json loses its quantisation section",
      .obstacle = transform::dequant_fp8_obstacle,
      .make = transform::make_dequant_fp8},
+    {.id = "merge-lora",
+     .title = "Merge an adapter",
+     .summary = "Merges a PEFT adapter into the weights",
+     .activator = "--merge-lora",
+     .bare = "adapter",
+     .options = kMergeOptions,
+     .layouts = "plain float weights, or FP8 dequantised before",
+     .writes = "the merged weights in the base's dtypes",
+     .obstacle = transform::merge_obstacle,
+     .make = transform::make_merge},
     {.id = "filter",
      .title = "Filter",
      .summary = "Keeps the tensors whose names match",
@@ -181,9 +220,14 @@ Result<void> check_value(const Operation& operation, const OptionInfo& option,
         return std::move(replacement).error();
       break;
     }
+    case OptionKind::kNumber:
+      if (!parse_number(values[0]))
+        return usage(operation, name, "is " + quote_name(values[0]) + ", not a finite number", values[0]);
+      break;
     case OptionKind::kFlag:
     case OptionKind::kGlob:
     case OptionKind::kText:
+    case OptionKind::kPath:
       break;
   }
   return {};
@@ -258,8 +302,8 @@ class SectionReader {
 }  // namespace
 
 std::string_view option_kind_name(OptionKind kind) {
-  constexpr std::array<std::string_view, 7> kNames = {"flag", "choice", "integer", "size",
-                                                      "glob", "rule",   "text"};
+  constexpr std::array<std::string_view, 9> kNames = {"flag", "choice", "integer", "size", "glob",
+                                                      "rule", "text",   "number",  "path"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -274,6 +318,40 @@ const OptionInfo* OperationInfo::option(std::string_view name) const {
   const auto found =
       std::find_if(options.begin(), options.end(), [&](const OptionInfo& o) { return o.name == name; });
   return found == options.end() ? nullptr : &*found;
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  std::string literal;  // as JSON writes it: a digit on both sides of the point
+  size_t at = 0;
+  if (!text.empty() && (text[0] == '+' || text[0] == '-')) {
+    if (text[0] == '-') literal = "-";
+    at = 1;
+  }
+  const auto digits = [&] {
+    std::string run;
+    while (at < text.size() && text[at] >= '0' && text[at] <= '9') run += text[at++];
+    return run;
+  };
+  std::string whole = digits(), fraction;
+  if (at < text.size() && text[at] == '.') {
+    ++at;
+    fraction = digits();
+  }
+  if (whole.empty() && fraction.empty()) return std::nullopt;
+  whole.erase(0, std::min(whole.find_first_not_of('0'), whole.size()));
+  literal += (whole.empty() ? "0" : whole) + (fraction.empty() ? "" : "." + fraction);
+  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
+    literal += 'e';
+    ++at;
+    if (at < text.size() && (text[at] == '+' || text[at] == '-')) literal += text[at++];
+    const std::string exponent = digits();
+    if (exponent.empty()) return std::nullopt;
+    literal += exponent;
+  }
+  if (at != text.size()) return std::nullopt;
+  const double value = json_double(literal);
+  if (!std::isfinite(value)) return std::nullopt;
+  return value;
 }
 
 std::span<const OperationInfo> all_operations() { return kOperations; }

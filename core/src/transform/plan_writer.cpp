@@ -117,6 +117,7 @@ class Writer {
       account_.layouts.push_back({std::string(finding.layout), finding.matches.size(), finding.evidence});
     }
     count_left_quantised();
+    account_.merges = stream_.merges;
     account_.warnings = stream_.warnings;
   }
 
@@ -237,7 +238,7 @@ class Writer {
   void add_tensor(size_t i) {
     const StreamTensor& tensor = stream_.tensors[i];
     PlanEntry entry{.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .to = to_[i]};
-    entry.from = {stored(tensor.source)};
+    if (tensor.provided == nullptr) entry.from = {stored(tensor.source)};
     if (tensor.stages.empty()) {
       builder_.add_copy(std::move(entry));
     } else {
@@ -249,25 +250,32 @@ class Writer {
     const StreamTensor& tensor = stream_.tensors[i];
     PlanEntry entry{
         .kind = PlanEntry::Kind::kMeasure, .name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape};
-    entry.from = {stored(tensor.source)};
+    if (tensor.provided == nullptr) entry.from = {stored(tensor.source)};
     add_conversion(i, std::move(entry), &kExamineOp);
   }
 
   void add_conversion(size_t i, PlanEntry entry, const TileOp* op) {
     const StreamTensor& tensor = stream_.tensors[i];
     const TensorInfo& info = stream_.checkpoint->info(tensor.source);
-    const std::shared_ptr<const Chain> chain = shared_chain(info.dtype, tensor);
+    const bool provided = tensor.provided != nullptr;
+    const DType in = provided ? tensor.provided->dtype : info.dtype;
+    const std::shared_ptr<const Chain> chain = shared_chain(in, tensor);
     std::vector<Extent> companions;
-    uint64_t parts = 1;
+    // Parts that have a scale grid or an expert's factors of their own are items of their own.
+    uint64_t parts = 1, matrices = 1;
+    bool scaled = false;
     for (const Stage& stage : tensor.stages) {
       parts = std::max(parts, stage.geometry.matrices);
+      scaled = scaled || !stage.companions.empty();
+      if (stage.merge != nullptr) matrices = std::max(matrices, stage.merge->matrices);
       for (const TensorRef ref : stage.companions) companions.push_back(stored(ref));
     }
+    if (!scaled) parts = std::max(parts, matrices);
     entry.with = companions;
     entry.word = chain->word();
     if (entry.word.empty()) entry.word = op->id;
-    const uint64_t elements = info.bytes() * 8 / dtype_bits(info.dtype);
-    const Extent whole = entry.from[0];
+    const uint64_t elements = (provided ? tensor.provided->bytes.size() : info.bytes()) * 8 / dtype_bits(in);
+    const Extent whole = provided ? Extent{} : entry.from[0];
     const uint32_t index = builder_.add_tensor(std::move(entry));
     for (uint64_t part = 0; elements > 0 && part < parts; ++part) {
       Item item{.op = op, .in_dtype = chain->in, .out_dtype = chain->out, .tensor = index, .context = chain};
@@ -277,24 +285,49 @@ class Writer {
       item.units = elements / parts;
       item.units_per_tile = chain->units_per_tile(request_.tile_bytes);
       item.in[0] = cut(whole);
-      item.in_count = 1;
+      item.in_count = provided ? 0 : 1;
       for (const Extent& companion : companions) item.in[item.in_count++] = cut(companion);
       if (op == &kConvertOp) {
         item.out[0] = cut(to_[i]);
         item.out_count = 1;
       }
+      item.arg[1] = std::max<uint64_t>(1, matrices / parts);
+      item.arg[0] = part * item.arg[1];
+      add_resident(item, chain);
       builder_.add_item(std::move(item));
       owners_->by_phase.back().push_back(static_cast<uint32_t>(i));
     }
   }
 
+  // What the stages of an item need ready: factors of adapters.
+  struct ReadyContext {
+    std::shared_ptr<const Chain> chain;
+    uint64_t first_matrix = 0, matrices = 1;
+  };
+  void add_resident(Item& item, const std::shared_ptr<const Chain>& chain) {
+    const uint64_t bytes = chain->ready_bytes(item.arg[1]);
+    if (bytes == 0) return;
+    Resident resident;
+    resident.ready_bytes = bytes;
+    resident.context = std::make_shared<const ReadyContext>(ReadyContext{chain, item.arg[0], item.arg[1]});
+    resident.prepare = [](Bytes, std::span<std::byte> ready, const void* context) noexcept {
+      const auto& c = *static_cast<const ReadyContext*>(context);
+      c.chain->prepare(c.first_matrix, c.matrices, ready.data());
+    };
+    item.residents[0] = builder_.add_resident(std::move(resident));
+    item.resident_count = 1;
+  }
+
   // Tensors with equal ways share one object: there may be a hundred thousand of them.
   std::shared_ptr<const Chain> shared_chain(DType in, const StreamTensor& tensor) {
     std::string key(dtype_name(in));
+    if (tensor.provided != nullptr) key += " saved " + tensor.name;
     for (const Stage& stage : tensor.stages) {
       const Fp8Geometry& g = stage.geometry;
       key += ' ' + stage.op->word(stage) + ' ' + std::string(dtype_name(stage.to)) + ' ' +
              std::string(dtype_name(stage.scale_dtype));
+      // A merge is one tensor's own.
+      if (stage.merge != nullptr) key += ' ' + tensor.name;
       for (const uint64_t n :
            {g.matrices, g.rows, g.cols, g.block_rows, g.block_cols, g.row_stride, g.col_stride}) {
         key += ' ' + std::to_string(n);
@@ -302,7 +335,7 @@ class Writer {
     }
     std::shared_ptr<const Chain>& chain = chains_[key];
     if (chain == nullptr) {
-      auto fresh = std::make_shared<Chain>(Chain{tensor.stages, in, tensor.dtype});
+      auto fresh = std::make_shared<Chain>(Chain{tensor.stages, in, tensor.dtype, tensor.provided});
       for (Stage& stage : fresh->stages) stage.companions.clear();  // the item has them
       chain = fresh;
     }
@@ -347,6 +380,8 @@ class Writer {
     builder_.on_finish(
         PlanBuilder::Finish([tensors = tensors_, owners = owners_, divisors, main_phase](
                                 size_t phase, std::span<const Value> values, Tables&) -> Result<void> {
+          const DeclaredTensor* spoilt = nullptr;
+          uint64_t spoilt_values = 0;
           for (size_t i = 0; i < values.size(); ++i) {
             const uint32_t owner = owners->by_phase[phase][i];
             const Value& value = values[i];
@@ -358,9 +393,23 @@ class Writer {
             tensor.became_infinite += value.n[0];
             tensor.nan += value.n[1];
             tensor.infinite += value.n[2];
+            tensor.norm_clamped = tensor.norm_clamped || value.x[0] > 0;
+            if (value.n[3] > 0 && spoilt == nullptr) {
+              spoilt = &tensor;
+              spoilt_values = value.n[3];
+            }
           }
+          if (spoilt != nullptr) return not_finite(*spoilt, spoilt_values);
           return {};
         }));
+  }
+
+  static Error not_finite(const DeclaredTensor& tensor, uint64_t values) {
+    return {.code = ErrorCode::kRefusedValues,
+            .message = "Merging makes " + grouped_digits(values) + " finite value" +
+                       (values == 1 ? "" : "s") + " of tensor " + quote_name(tensor.name) +
+                       " infinite or NaN; --allow-nonfinite writes them.",
+            .tensor = tensor.name};
   }
 
   static Error bad_divisor(const std::pair<std::string, std::string>& divisor, const Value& value) {

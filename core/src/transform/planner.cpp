@@ -152,6 +152,11 @@ Account Transform::final_account(uint64_t bytes_read, uint64_t bytes_written, bo
   result.bytes_written = bytes_written;
   result.resumed = resumed;
   for (const DeclaredTensor& tensor : *tensors) {
+    if (tensor.norm_clamped) {
+      result.warnings.push_back(
+          "In tensor " + quote_name(tensor.name) +
+          " a row or column was zero before it got its magnitude: its norm was taken as 1e-8.");
+    }
     if (tensor.became_infinite == 0) continue;
     result.non_finite.push_back({tensor.name, tensor.became_infinite});
     result.warnings.push_back("In tensor " + quote_name(tensor.name) + " " +

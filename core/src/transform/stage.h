@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tftf/adapter/merge.h"
 #include "tftf/plan/plan.h"
 #include "tftf/quant/fp8.h"
 #include "tftf/simd/kernels.h"
@@ -30,6 +31,8 @@ struct TileView {
   ElementRange tile;
   std::span<const std::byte* const> in;  // the stage's own inputs, in the order of its io()
   std::byte* scratch = nullptr;          // its own, aligned to kSlotAlign
+  const std::byte* ready = nullptr;      // its own part of the item's resident
+  Value* value = nullptr;                // the step's, for what run() cannot return
 };
 
 // One kind of stage. To add one: a constant of this type, and a pipe that appends stages of it.
@@ -48,6 +51,14 @@ struct StageOp {
   uint64_t (*scratch)(const Stage& stage, const Item& item, uint64_t units) = nullptr;
   // Once per tile, before run(); null: nothing.
   void (*begin)(const Stage& stage, const TileView& view) noexcept = nullptr;
+  // Elements that tiles and pieces must be multiples of (counted from the item's start), and a number of elements that
+  // suits it for a piece; null: any.
+  uint64_t (*unit)(const Stage& stage) = nullptr;
+  uint64_t (*piece)(const Stage& stage) = nullptr;
+  // Bytes of small data that it needs for one of `matrices` equal parts of the tensor, a multiple of kSlotAlign, and how
+  // they are made for part `matrix`; null: none.
+  uint64_t (*ready_bytes)(const Stage& stage) = nullptr;
+  void (*prepare)(const Stage& stage, uint64_t matrix, std::byte* ready) noexcept = nullptr;
 };
 
 // A tensor passes through no more stages than this.
@@ -62,17 +73,28 @@ struct Stage {
   Fp8Geometry geometry{};
   DType scale_dtype{};
   bool divide = false;
+  // merge
+  std::shared_ptr<const MergeProgram> merge{};
+  bool allow_nonfinite = false;
 };
 
 extern const StageOp kCastStage;
 extern const StageOp kDequantFp8Stage;  // Item::in[1] is the scale tensor of the item's matrix
+// Adds an adapter's change. Item::arg[0] is the first of its matrices, arg[1] their number. Value: n[3] finite values
+// that are not finite afterwards (unless allowed: those are in run()'s count), x[0] 1 where a DoRA norm was clamped.
+extern const StageOp kMergeStage;
 
 // The stages of an item, as its context. Shared by all tensors with equal ones.
 struct Chain {
   std::vector<Stage> stages;
   DType in{};   // of the stored data
   DType out{};  // of the result
+  // Stands for stored data: then the item has no in[0].
+  std::shared_ptr<const TensorData> provided{};
 
+  // The resident of an item of `matrices` parts: the stages' own data, one behind the other.
+  uint64_t ready_bytes(uint64_t matrices) const;
+  void prepare(uint64_t first_matrix, uint64_t matrices, std::byte* ready) const noexcept;
   std::string word() const;  // ids joined by " + "
   // Elements per tile for `tile_bytes` of the larger side.
   uint64_t units_per_tile(uint64_t tile_bytes) const;

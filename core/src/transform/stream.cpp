@@ -5,6 +5,7 @@
 namespace tftf::transform {
 
 std::string Stream::described(const StreamTensor& tensor) const {
+  if (tensor.added) return quote_name(tensor.name) + " of an adapter";
   return quote_name(checkpoint->info(tensor.source).name) + " of " + quote_name(file_of(tensor.source));
 }
 
@@ -15,7 +16,7 @@ Stream open_stream(const Checkpoint& checkpoint, SmallValues& values) {
   stream.tensors.reserve(checkpoint.order.size());
   for (const TensorRef ref : checkpoint.order) {
     const TensorInfo& info = checkpoint.info(ref);
-    stream.tensors.push_back({info.name, info.dtype, info.shape, ref, {}});
+    stream.tensors.push_back({info.name, info.dtype, info.shape, ref, {}, nullptr, false});
   }
   for (const TensorRef ref : checkpoint.unlisted) {
     stream.dropped.push_back({checkpoint.info(ref).name, "not in the index"});

@@ -9,15 +9,19 @@
 
 #include "stage.h"
 #include "tftf/checkpoint/small_values.h"
+#include "tftf/transform/account.h"
 
 namespace tftf::transform {
 
 struct StreamTensor {
-  std::string name;  // as the pipes so far have made it
+  std::string name{};  // as the pipes so far have made it
   DType dtype{};
-  Shape shape;
-  TensorRef source;           // what is stored; its name is the one for messages
-  std::vector<Stage> stages;  // empty: copied byte for byte
+  Shape shape{};
+  TensorRef source{};           // what is stored; its name is the one for messages
+  std::vector<Stage> stages{};  // empty: copied byte for byte
+  // Stands for the stored data from here on: a tensor that an adapter has saved whole. Then `stages` are those since.
+  std::shared_ptr<const TensorData> provided{};
+  bool added = false;  // there is nothing stored that it replaces; `source` is any tensor
 };
 
 struct Dropped {
@@ -35,6 +39,7 @@ struct Stream {
   std::vector<TensorRef> divisors;
   // The dtype that the last dequantisation or cast announces, for config.json.
   std::optional<DType> result_dtype;
+  std::vector<Account::Merge> merges{};
   bool dequantises = false;  // a pipe makes plain floats of quantised layouts
   bool renamed = false;
 

@@ -38,11 +38,6 @@ Result<std::vector<DcpTensor>> read_dcp_metadata(Bytes pickle);
 // Longest `.metadata` that is read.
 inline constexpr uint64_t kMaxDcpMetadata = uint64_t{256} << 20;
 
-struct NamedTensor {
-  std::string name;
-  TensorData data;
-};
-
 // The adapter tensors of a folder, rebuilt whole (spec tftf 2.7), sorted by name. A pump like
 // CheckpointReader; the host knows the folder's files and sizes. Refused besides: no adapter tensor, two of
 // one name, a missing or short data file, overlapping chunks, a stored tensor of another dtype or shape than

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct TensorData {
   DType dtype{};
   Shape shape;
   std::vector<std::byte> bytes;
+};
+
+struct NamedTensor {
+  std::string name;
+  TensorData data;
 };
 
 // torch's dtypes as pickle globals ("torch", "float32"); complex ones are not listed.

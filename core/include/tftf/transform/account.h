@@ -25,6 +25,15 @@ struct Account {
     uint64_t tensors = 0;
     uint64_t bytes = 0;  // of the file
   };
+  // An adapter that was merged.
+  struct Merge {
+    std::string adapter;    // as given
+    uint64_t modules = 0;   // that it has
+    uint64_t merged = 0;    // of them, that met a weight
+    uint64_t left_out = 0;  // by its configuration
+    uint64_t tensors = 0;   // of the base, that it changed
+    uint64_t added = 0;     // tensors that the base did not have
+  };
   // A tensor in which finite values became infinite.
   struct NonFinite {
     std::string name;
@@ -44,6 +53,7 @@ struct Account {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   std::vector<Layout> layouts;  // found in the input
+  std::vector<Merge> merges{};  // in their order
   std::vector<File> files;      // of tensors
   std::vector<ConfigChange> config;
   bool config_written = true;  // false: a single file takes no config.json along; what it would have to say

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "tftf/adapter/adapter.h"
 #include "tftf/base/json_text.h"
 #include "tftf/base/result.h"
 #include "tftf/checkpoint/checkpoint.h"
@@ -28,8 +30,10 @@ enum class OptionKind : uint8_t {
   kGlob,     // base/glob.h
   kRule,     // two values: pattern and replacement (base/regex.h)
   kText,
+  kNumber,  // finite, as Python's float() reads it
+  kPath,    // a file or folder that the host reads
 };
-// "flag", "choice", "integer", "size", "glob", "rule", "text".
+// "flag", "choice", "integer", "size", "glob", "rule", "text", "number", "path".
 std::string_view option_kind_name(OptionKind kind);
 
 struct OptionInfo {
@@ -54,7 +58,8 @@ struct Operation {
     std::string name;
     std::vector<std::string> values;  // OptionInfo::values() of them
   };
-  std::vector<Given> options{};  // in the order given
+  std::vector<Given> options{};              // in the order given
+  std::shared_ptr<const Adapter> adapter{};  // merge-lora: what its options name, read by the host
 
   // The last values of that name, or nothing.
   const std::vector<std::string>* find(std::string_view name) const;
@@ -76,6 +81,9 @@ struct OperationInfo {
 
   const OptionInfo* option(std::string_view name) const;
 };
+
+// A number of a command line: digits with a point, an exponent, a sign. Nothing for anything else, NaN and infinity.
+std::optional<double> parse_number(std::string_view text);
 
 // All operations, in the order in which help and forms show them.
 std::span<const OperationInfo> all_operations();

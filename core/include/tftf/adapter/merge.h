@@ -1,0 +1,109 @@
+// Which tensor of a base an adapter changes, and how: decided from names, dtypes, shapes and the configuration alone,
+// before anything is written (spec tftf 2.6 and 4).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tftf/adapter/adapter.h"
+#include "tftf/quant/fp8.h"
+
+namespace tftf {
+
+// A matrix inside an adapter tensor: element (i, j) of matrix e lies at e * matrix_step + i * row_step + j * col_step.
+// With a `core` (Tucker form, shape [rows, k, x]) it is sum over k of core[i][k][x] * tensor[k][c] at (i, c * X + x),
+// where `tensor` is [k, c] by row_step and col_step.
+struct Factor {
+  const TensorData* tensor = nullptr;
+  uint64_t rows = 0;
+  uint64_t cols = 0;
+  uint64_t row_step = 0;
+  uint64_t col_step = 0;
+  uint64_t matrix_step = 0;
+  const TensorData* row_scale = nullptr;  // row i times element i of it
+  const TensorData* core = nullptr;
+  bool empty() const { return tensor == nullptr; }
+};
+
+// What becomes of a weight, seen as `matrices` row-major matrices of rows x cols. In this order: the delta is added
+// (w + s * delta), then rows or columns are scaled, columns rotated, rows or columns brought to a magnitude, rows
+// replaced; one rounding at the end.
+struct MergeProgram {
+  std::shared_ptr<const Adapter> adapter;  // keeps the tensors alive
+  std::string word;                        // "lora r=16", for the plan's text
+  uint64_t matrices = 1;
+  uint64_t rows = 0;
+  uint64_t cols = 0;
+
+  enum class Delta : uint8_t {
+    kNone,
+    kProduct,    // left * right
+    kHadamard,   // (left * right) o (left2 * right2)
+    kKronecker,  // kron(left [* right], left2 [* right2])
+  };
+  Delta delta = Delta::kNone;
+  Factor left, right, left2, right2;
+  double scale = 1;  // s; rounded to F32 for weights that are not F64
+
+  const TensorData* multiplier = nullptr;  // one value per row or column
+  bool multiplies_rows = false;
+
+  // Columns in blocks of block_size: w := w * D^T (kOutputs) or w * D (kEmbedding), D made of the skew matrices whose
+  // upper triangles are the rows of `rotation`.
+  const TensorData* rotation = nullptr;
+  uint64_t block_size = 0;
+  bool rotation_transposed = true;
+  bool rotation_shared = false;  // one block for all
+  uint32_t neumann_terms = 0;    // 0: exact Cayley transform
+  double rotation_limit = 0;     // largest Frobenius norm of a skew block; 0: none
+
+  const TensorData* magnitude = nullptr;  // DoRA
+  bool magnitude_of_rows = true;          // else of columns
+
+  const TensorData* set_rows = nullptr;
+  std::vector<std::pair<uint64_t, uint64_t>> set_row_numbers{};  // row of the weight, row of set_rows; sorted
+
+  // Elements that a piece of work must be a multiple of: 1, a row, or everything.
+  uint64_t unit() const;
+};
+
+struct MergeOptions {
+  double scale = 1;
+  std::string adapter_name = "default";
+  bool base_is_residual = false;  // an adapter whose base was modified at its start is accepted
+  bool strict = false;            // a missing configuration is an error
+};
+
+struct MergeResolution {
+  struct Change {
+    uint32_t base = 0;                            // index into the base's tensors
+    const TensorData* replacement = nullptr;      // stands for the stored data, cast to the base's dtype
+    std::shared_ptr<const MergeProgram> program;  // null: replaced only
+  };
+  struct Added {
+    std::string name;
+    const TensorData* data = nullptr;
+  };
+  std::vector<Change> changes;  // by base tensor, ascending
+  std::vector<Added> added;     // sorted by name
+  std::vector<std::string> notices;
+  uint64_t modules = 0;  // of the adapter
+  uint64_t merged = 0;
+  uint64_t skipped = 0;  // named by no target, or excluded
+};
+
+// `base`: names, dtypes and shapes as earlier pipes announce them. `tied`: config.json's tie_word_embeddings.
+// Refused: adapter tensors that meet nothing or are not understood (kRefusedUnmatched, with what was matched), pairs
+// that are incomplete (kRefusedMissing), shapes and ranks (kRefusedShape), bases that are not floats
+// (kRefusedUnsupported), two pairs for one tensor (kRefusedAmbiguous). kUsage: a scale other than 1 for a method
+// without one.
+Result<MergeResolution> resolve_merge(const std::shared_ptr<const Adapter>& adapter,
+                                      std::span<const TensorView> base, const MergeOptions& options,
+                                      bool tied);
+
+}  // namespace tftf

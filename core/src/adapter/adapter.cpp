@@ -1,0 +1,123 @@
+#include "tftf/adapter/adapter.h"
+
+#include <algorithm>
+
+#include "tftf/adapter/families.h"
+#include "tftf/adapter/names.h"
+#include "tftf/base/content_hash.h"
+#include "tftf/base/escape.h"
+#include "tftf/base/json_reader.h"
+#include "tftf/base/sha256.h"
+
+namespace tftf {
+namespace {
+
+Error adapter_error(ErrorCode code, const std::string& file, std::string what, std::string tensor = "") {
+  return {.code = code,
+          .message = "Adapter " + quote_name(file) + " " + std::move(what) + ".",
+          .file = file,
+          .tensor = std::move(tensor)};
+}
+
+// Names of other families would be read as plain tensors of no module.
+Result<void> check_family(const std::string& file, const std::vector<NamedTensor>& tensors, bool configured) {
+  std::vector<std::string_view> names;
+  for (const NamedTensor& tensor : tensors) names.push_back(tensor.name);
+  const AdapterFileFacts facts = adapter_file_facts(names);
+  for (const std::string_view name : names) {
+    const auto parsed = parse_adapter_name(name, facts);
+    if (!parsed) continue;
+    switch (parsed->family) {
+      case AdapterFamily::kPeft:
+      case AdapterFamily::kPeftNamed:
+      case AdapterFamily::kPeftBare:
+      case AdapterFamily::kFalKontext:
+        continue;
+      case AdapterFamily::kDiffusersPeft:
+        if (configured) continue;  // a model whose own names begin like those of diffusers
+        break;
+      default:
+        break;
+    }
+    return adapter_error(ErrorCode::kRefusedUnsupported, file,
+                         "is of the family " + std::string(adapter_family_id(parsed->family)) + " (" +
+                             quote_name(name) + "), not PEFT; adapter convert --to peft makes one of it",
+                         std::string(name));
+  }
+  return {};
+}
+
+std::string fingerprint_of(const std::vector<NamedTensor>& tensors, const std::string& config) {
+  std::string text = config;
+  for (const NamedTensor& tensor : tensors) {
+    const ContentHash hash = content_hash(tensor.data.bytes);
+    text += '\n' + tensor.name + ' ' + std::string(dtype_name(tensor.data.dtype)) +
+            shape_text(tensor.data.shape) + std::to_string(hash.high) + ' ' + std::to_string(hash.low);
+  }
+  return sha256_hex(as_bytes(text)).substr(0, 32);
+}
+
+Result<PeftConfig> read_config(const AdapterConfigText& config) {
+  const JsonDocument document = parse_json(config.text, JsonDialect::kPython);
+  if (document.error) {
+    return Error{.code = ErrorCode::kRefusedConfig,
+                 .message = quote_name(config.file) +
+                            " is not valid JSON: " + escape_text(document.error->detail) + ".",
+                 .file = config.file};
+  }
+  return read_peft_config(config.file, document.root);
+}
+
+}  // namespace
+
+const TensorData* Adapter::find(std::string_view name) const {
+  const auto at = std::lower_bound(tensors.begin(), tensors.end(), name,
+                                   [](const NamedTensor& a, std::string_view b) { return a.name < b; });
+  return at == tensors.end() || at->name != name ? nullptr : &at->data;
+}
+
+Result<std::shared_ptr<const Adapter>> make_adapter(std::string given, std::string file,
+                                                    std::vector<NamedTensor> tensors,
+                                                    const std::optional<AdapterConfigText>& config,
+                                                    std::vector<std::string> notices) {
+  auto adapter = std::make_shared<Adapter>();
+  adapter->given = std::move(given);
+  adapter->file = std::move(file);
+  adapter->notices = std::move(notices);
+  if (tensors.empty()) return adapter_error(ErrorCode::kRefusedMissing, adapter->file, "holds no tensors");
+  std::sort(tensors.begin(), tensors.end(),
+            [](const NamedTensor& a, const NamedTensor& b) { return a.name < b.name; });
+  const auto twin =
+      std::adjacent_find(tensors.begin(), tensors.end(),
+                         [](const NamedTensor& a, const NamedTensor& b) { return a.name == b.name; });
+  if (twin != tensors.end()) {
+    return adapter_error(ErrorCode::kRefusedCollision, adapter->file,
+                         "has two tensors of the name " + quote_name(twin->name), twin->name);
+  }
+  TFTF_TRY(check_family(adapter->file, tensors, config.has_value()));
+  if (config) {
+    Result<PeftConfig> read = read_config(*config);
+    if (!read) return std::move(read).error();
+    adapter->config = *std::move(read);
+  } else {
+    adapter->config = default_peft_config();
+  }
+  adapter->fingerprint = fingerprint_of(tensors, config ? config->text : "");
+  adapter->tensors = std::move(tensors);
+  return std::shared_ptr<const Adapter>(std::move(adapter));
+}
+
+std::optional<ReadRequest> TensorLoader::want() const {
+  if (tensors_.size() == checkpoint_->order.size()) return std::nullopt;
+  const TensorRef ref = checkpoint_->order[tensors_.size()];
+  const Shard& shard = checkpoint_->shards[ref.shard];
+  const TensorInfo& info = checkpoint_->info(ref);
+  return ReadRequest{shard.name, {shard.header.data_offset() + info.begin, info.bytes()}};
+}
+
+void TensorLoader::supply(Bytes bytes) {
+  const TensorInfo& info = checkpoint_->info(checkpoint_->order[tensors_.size()]);
+  tensors_.push_back({info.name, {info.dtype, info.shape, {bytes.begin(), bytes.end()}}});
+}
+
+}  // namespace tftf

@@ -1,0 +1,288 @@
+#include "merge_factors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tftf/simd/cast.h"
+#include "tftf/simd/floats.h"
+#include "tftf/simd/product.h"
+
+namespace tftf::transform {
+namespace {
+
+constexpr uint64_t kRun = 256;  // elements widened at a time
+
+template <class T>
+constexpr DType kWide = sizeof(T) == 4 ? DType::F32 : DType::F64;
+
+template <class T>
+T element(const TensorData& tensor, uint64_t index) {
+  T value;
+  cast(scalar_kernels(), tensor.dtype, kWide<T>, tensor.bytes.data() + index * (dtype_bits(tensor.dtype) / 8),
+       reinterpret_cast<std::byte*>(&value), 1);
+  return value;
+}
+
+template <class T>
+void widen(const TensorData& tensor, uint64_t first, uint64_t count, T* to) {
+  cast(best_kernels(), tensor.dtype, kWide<T>, tensor.bytes.data() + first * (dtype_bits(tensor.dtype) / 8),
+       reinterpret_cast<std::byte*>(to), count);
+}
+
+// put(i, j, value) for every element of the factor's matrix.
+template <class T, class Put>
+void each_element(const Factor& factor, uint64_t matrix, Put put) {
+  const TensorData& tensor = *factor.tensor;
+  const uint64_t base = matrix * factor.matrix_step;
+  const auto scaled = [&](uint64_t i, T value) {
+    return factor.row_scale == nullptr ? value : element<T>(*factor.row_scale, i) * value;
+  };
+  if (factor.core != nullptr) {
+    const uint64_t inner = factor.core->shape[1];
+    const uint64_t columns = tensor.shape[1];
+    const uint64_t kernel = columns == 0 ? 0 : factor.cols / columns;
+    for (uint64_t i = 0; i < factor.rows; ++i)
+      for (uint64_t c = 0; c < columns; ++c)
+        for (uint64_t x = 0; x < kernel; ++x) {
+          T sum = 0;
+          for (uint64_t k = 0; k < inner; ++k)
+            sum += element<T>(*factor.core, (i * inner + k) * kernel + x) *
+                   element<T>(tensor, k * factor.row_step + c * factor.col_step);
+          put(i, c * kernel + x, sum);
+        }
+    return;
+  }
+  // Runs along the dimension in which the elements are neighbours.
+  const bool by_rows = factor.col_step == 1 || factor.row_step != 1;
+  const uint64_t lines = by_rows ? factor.rows : factor.cols, length = by_rows ? factor.cols : factor.rows;
+  const uint64_t line_step = by_rows ? factor.row_step : factor.col_step;
+  const uint64_t step = by_rows ? factor.col_step : factor.row_step;
+  T run[kRun];
+  for (uint64_t line = 0; line < lines; ++line) {
+    for (uint64_t done = 0; done < length; done += kRun) {
+      const uint64_t count = std::min(kRun, length - done);
+      const uint64_t first = base + line * line_step + done * step;
+      if (step == 1) {
+        widen(tensor, first, count, run);
+      } else {
+        for (uint64_t n = 0; n < count; ++n) run[n] = element<T>(tensor, first + n * step);
+      }
+      for (uint64_t n = 0; n < count; ++n) {
+        const uint64_t i = by_rows ? line : done + n, j = by_rows ? done + n : line;
+        put(i, j, scaled(i, run[n]));
+      }
+    }
+  }
+}
+
+template <class T>
+void fill_rows(const Factor& factor, uint64_t matrix, T* to) {
+  each_element<T>(factor, matrix, [&](uint64_t i, uint64_t j, T value) { to[i * factor.cols + j] = value; });
+}
+
+template <class T>
+void fill_panels(const Factor& factor, uint64_t matrix, T* to) {
+  const uint64_t rank = factor.rows;
+  const auto at = [rank](uint64_t k, uint64_t j) {
+    return j / kPanelColumns * rank * kPanelColumns + k * kPanelColumns + j % kPanelColumns;
+  };
+  each_element<T>(factor, matrix, [&](uint64_t k, uint64_t j, T value) { to[at(k, j)] = value; });
+  for (uint64_t j = factor.cols; j % kPanelColumns != 0; ++j)
+    for (uint64_t k = 0; k < rank; ++k) to[at(k, j)] = 0;
+}
+
+template <class T>
+void multiply(const KernelTable& kernels, const T* left, const T* panels, uint64_t rows, uint64_t rank,
+              uint64_t cols, T* out) {
+  PanelProduct<T> task;
+  task.panels = panels;
+  task.b = left;
+  task.b_stride = rank;
+  task.rank = rank;
+  task.rows = rows;
+  task.col_end = cols;
+  task.out = out;
+  task.out_stride = cols;
+  if constexpr (sizeof(T) == 4) {
+    kernels.product_f32(task);
+  } else {
+    kernels.product_f64(task);
+  }
+}
+
+// One factor of a Kronecker product as a whole matrix.
+template <class T>
+void fill_dense(const Factor& left, const Factor& right, T* left_to, T* right_to, T* to) {
+  if (left.empty()) {
+    *to = 1;
+  } else if (right.empty()) {
+    fill_rows(left, 0, to);
+  } else {
+    fill_rows(left, 0, left_to);
+    fill_panels(right, 0, right_to);
+    multiply(best_kernels(), left_to, right_to, left.rows, left.cols, right.cols, to);
+  }
+}
+
+using Square = std::vector<double>;  // n x n, row-major
+
+Square product(const Square& a, const Square& b, uint64_t n) {
+  Square c(a.size(), 0.0);
+  for (uint64_t i = 0; i < n; ++i)
+    for (uint64_t k = 0; k < n; ++k)
+      for (uint64_t j = 0; j < n; ++j) c[i * n + j] += a[i * n + k] * b[k * n + j];
+  return c;
+}
+
+// (I - Q)(I + Q)^-1 for skew Q. Its transpose X solves (I - Q) X = I + Q; the diagonal of a skew matrix plus I never
+// vanishes, so that elimination with pivots always succeeds.
+Square cayley(const Square& q, uint64_t n) {
+  Square a(q.size()), x(q.size());
+  for (uint64_t i = 0; i < n; ++i)
+    for (uint64_t j = 0; j < n; ++j) {
+      a[i * n + j] = (i == j ? 1.0 : 0.0) - q[i * n + j];
+      x[i * n + j] = (i == j ? 1.0 : 0.0) + q[i * n + j];
+    }
+  for (uint64_t c = 0; c < n; ++c) {
+    uint64_t pivot = c;
+    for (uint64_t r = c + 1; r < n; ++r)
+      if (std::fabs(a[r * n + c]) > std::fabs(a[pivot * n + c])) pivot = r;
+    for (uint64_t j = 0; j < n && pivot != c; ++j) {
+      std::swap(a[c * n + j], a[pivot * n + j]);
+      std::swap(x[c * n + j], x[pivot * n + j]);
+    }
+    for (uint64_t r = 0; r < n; ++r) {
+      if (r == c) continue;
+      const double f = a[r * n + c] / a[c * n + c];
+      if (f == 0) continue;
+      for (uint64_t j = 0; j < n; ++j) {
+        a[r * n + j] -= f * a[c * n + j];
+        x[r * n + j] -= f * x[c * n + j];
+      }
+    }
+    for (uint64_t j = 0; j < n; ++j) x[c * n + j] /= a[c * n + c];
+    for (uint64_t j = n; j-- > 0;) a[c * n + j] /= a[c * n + c];
+  }
+  Square r(q.size());
+  for (uint64_t i = 0; i < n; ++i)
+    for (uint64_t j = 0; j < n; ++j) r[i * n + j] = x[j * n + i];
+  return r;
+}
+
+// I + 2Q + 2Q^2 ... with `terms` terms; the last power has the weight 1, but never the second.
+Square neumann(const Square& q, uint64_t n, uint32_t terms) {
+  Square r(q.size(), 0.0), power = q;
+  for (uint64_t i = 0; i < n; ++i) r[i * n + i] = 1;
+  if (terms < 2) return r;
+  const auto add = [&](double weight) {
+    for (size_t i = 0; i < r.size(); ++i) r[i] += weight * power[i];
+  };
+  add(2);
+  if (terms < 3) return r;
+  power = product(power, q, n);
+  add(2);
+  for (uint32_t t = 3; t + 1 < terms; ++t) {
+    power = product(power, q, n);
+    add(2);
+  }
+  power = product(power, q, n);
+  add(1);
+  return r;
+}
+
+template <class T>
+void fill_rotation(const MergeProgram& program, T* to) {
+  const uint64_t n = program.block_size, values = n * (n - 1) / 2;
+  const uint64_t blocks = program.rotation->shape[0];
+  for (uint64_t block = 0; block < blocks; ++block) {
+    Square q(static_cast<size_t>(n * n), 0.0);
+    uint64_t at = block * values;
+    double squares = 0;
+    for (uint64_t i = 0; i < n; ++i)
+      for (uint64_t j = i + 1; j < n; ++j, ++at) {
+        const double value = element<double>(*program.rotation, at);
+        q[i * n + j] = value;
+        q[j * n + i] = -value;
+        squares += 2 * value * value;
+      }
+    if (program.rotation_limit > 0 && std::sqrt(squares) > program.rotation_limit)
+      for (double& value : q) value *= program.rotation_limit / std::sqrt(squares);
+    const Square d = program.neumann_terms == 0 ? cayley(q, n) : neumann(q, n, program.neumann_terms);
+    for (uint64_t i = 0; i < n; ++i)
+      for (uint64_t j = 0; j < n; ++j)
+        to[(block * n + i) * n + j] =
+            static_cast<T>(program.rotation_transposed ? d[j * n + i] : d[i * n + j]);
+  }
+}
+
+uint64_t elements_of(const TensorData* tensor) {
+  return tensor == nullptr ? 0 : element_count(tensor->shape).value_or(0);
+}
+
+}  // namespace
+
+KroneckerShape kronecker_shape(const MergeProgram& program) {
+  KroneckerShape shape;
+  if (!program.left.empty()) {
+    shape.rows1 = program.left.rows;
+    shape.cols1 = program.right.empty() ? program.left.cols : program.right.cols;
+  }
+  shape.rows2 = program.left2.rows;
+  shape.cols2 = program.right2.empty() ? program.left2.cols : program.right2.cols;
+  return shape;
+}
+
+MergeLayout merge_layout(const MergeProgram& program) {
+  MergeLayout layout;
+  const auto take = [&layout](uint64_t& at, uint64_t elements) {
+    at = layout.total;
+    layout.total += (elements + 15) / 16 * 16;
+  };
+  const auto rows = [](const Factor& f) { return f.empty() ? 0 : f.rows * f.cols; };
+  const auto panels = [](const Factor& f) { return f.empty() ? 0 : panel_elements(f.rows, f.cols); };
+  if (program.delta == MergeProgram::Delta::kKronecker) {
+    const KroneckerShape k = kronecker_shape(program);
+    take(layout.left, program.right.empty() ? 0 : rows(program.left));
+    take(layout.right, panels(program.right));
+    take(layout.left2, program.right2.empty() ? 0 : rows(program.left2));
+    take(layout.right2, panels(program.right2));
+    take(layout.dense, k.rows1 * k.cols1);
+    take(layout.dense2, k.rows2 * k.cols2);
+  } else if (program.delta != MergeProgram::Delta::kNone) {
+    take(layout.left, rows(program.left));
+    take(layout.right, panels(program.right));
+    take(layout.left2, rows(program.left2));
+    take(layout.right2, panels(program.right2));
+  }
+  take(layout.multiplier, elements_of(program.multiplier));
+  take(layout.rotation, program.rotation == nullptr
+                            ? 0
+                            : program.rotation->shape[0] * program.block_size * program.block_size);
+  take(layout.magnitude, elements_of(program.magnitude));
+  return layout;
+}
+
+template <class T>
+void prepare_merge(const MergeProgram& program, uint64_t matrix, T* ready) {
+  const MergeLayout at = merge_layout(program);
+  if (program.delta == MergeProgram::Delta::kKronecker) {
+    fill_dense(program.left, program.right, ready + at.left, ready + at.right, ready + at.dense);
+    fill_dense(program.left2, program.right2, ready + at.left2, ready + at.right2, ready + at.dense2);
+  } else {
+    if (!program.left.empty()) fill_rows(program.left, matrix, ready + at.left);
+    if (!program.right.empty()) fill_panels(program.right, matrix, ready + at.right);
+    if (!program.left2.empty()) fill_rows(program.left2, matrix, ready + at.left2);
+    if (!program.right2.empty()) fill_panels(program.right2, matrix, ready + at.right2);
+  }
+  if (program.multiplier != nullptr)
+    widen(*program.multiplier, 0, elements_of(program.multiplier), ready + at.multiplier);
+  if (program.rotation != nullptr) fill_rotation(program, ready + at.rotation);
+  if (program.magnitude != nullptr)
+    widen(*program.magnitude, 0, elements_of(program.magnitude), ready + at.magnitude);
+}
+
+template void prepare_merge(const MergeProgram& program, uint64_t matrix, float* ready);
+template void prepare_merge(const MergeProgram& program, uint64_t matrix, double* ready);
+
+}  // namespace tftf::transform

@@ -1,0 +1,398 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "merge_factors.h"
+#include "stage.h"
+#include "tftf/base/checked.h"
+#include "tftf/simd/cast.h"
+#include "tftf/simd/floats.h"
+#include "tftf/simd/product.h"
+
+namespace tftf::transform {
+namespace {
+
+constexpr uint64_t kBlockElements = 32768;  // worked on at a time
+constexpr uint64_t kBlockRows = 12;         // a multiple of the product kernels' blocks of rows
+constexpr uint64_t kLargestPiece = 131072;
+constexpr double kSmallestNorm = 1e-8;
+
+bool is_wide(const Stage& stage) { return stage.to == DType::F64; }
+uint64_t wide_bytes(const Stage& stage) { return is_wide(stage) ? 8 : 4; }
+uint64_t bytes_for(uint64_t elements, uint64_t size) {
+  return ceil_div(elements * size, kSlotAlign) * kSlotAlign;
+}
+
+// Nothing but w + s * (L * R), from and to dtypes that the merge kernels know.
+bool is_plain(const Stage& stage) {
+  const MergeProgram& p = *stage.merge;
+  const bool dtypes = is_wide(stage) ? stage.from == DType::F64 : stage.from != DType::F64;
+  return dtypes && p.delta == MergeProgram::Delta::kProduct && p.multiplier == nullptr &&
+         p.rotation == nullptr && p.magnitude == nullptr && p.set_rows == nullptr;
+}
+
+bool by_columns(const MergeProgram& program) {
+  return program.magnitude != nullptr && !program.magnitude_of_rows;
+}
+
+// Most elements of a block: several rows, a row, or a strip of one.
+uint64_t block_elements(const MergeProgram& program) {
+  const bool whole_rows = program.unit() != 1;
+  return whole_rows ? std::max(kBlockElements, program.cols) : kBlockElements;
+}
+
+std::string merge_word(const Stage& stage) { return "merge " + stage.merge->word; }
+uint64_t merge_unit(const Stage& stage) { return std::max<uint64_t>(stage.merge->unit(), 1); }
+
+uint64_t merge_piece(const Stage& stage) {
+  const uint64_t cols = std::max<uint64_t>(stage.merge->cols, 1);
+  if (cols > kLargestPiece) return kBlockElements;
+  return cols * std::clamp<uint64_t>(kBlockElements / cols, 1, kBlockRows);
+}
+
+uint64_t merge_scratch(const Stage& stage, const Item&, uint64_t) {
+  if (is_plain(stage)) return 0;
+  const MergeProgram& program = *stage.merge;
+  uint64_t bytes = 3 * bytes_for(block_elements(program), wide_bytes(stage));
+  if (by_columns(program)) bytes += bytes_for(program.cols, 8) + bytes_for(program.cols, wide_bytes(stage));
+  return bytes;
+}
+
+uint64_t merge_ready_bytes(const Stage& stage) {
+  return bytes_for(merge_layout(*stage.merge).total, wide_bytes(stage));
+}
+
+void merge_prepare(const Stage& stage, uint64_t matrix, std::byte* ready) noexcept {
+  if (is_wide(stage)) {
+    prepare_merge(*stage.merge, matrix, reinterpret_cast<double*>(ready));
+  } else {
+    prepare_merge(*stage.merge, matrix, reinterpret_cast<float*>(ready));
+  }
+}
+
+template <class T>
+double sum_squares(const KernelTable& kernels, const T* x, uint64_t count) {
+  if constexpr (sizeof(T) == 4) {
+    return kernels.sum_squares_f32(x, count);
+  } else {
+    (void)kernels;
+    double sum = 0;
+    for (uint64_t i = 0; i < count; ++i) sum += x[i] * x[i];
+    return sum;
+  }
+}
+
+template <class T>
+class MergeRun {
+ public:
+  MergeRun(const Stage& stage, const TileView& view)
+      : stage_(stage),
+        program_(*stage.merge),
+        kernels_(*view.kernels),
+        view_(view),
+        at_(merge_layout(program_)) {
+    const uint64_t block = bytes_for(block_elements(program_), sizeof(T));
+    x_ = reinterpret_cast<T*>(view.scratch);
+    delta_ = reinterpret_cast<T*>(view.scratch + block);
+    other_ = reinterpret_cast<T*>(view.scratch + 2 * block);
+    sums_ = reinterpret_cast<double*>(view.scratch + 3 * block);
+    factors_ = reinterpret_cast<T*>(view.scratch + 3 * block + bytes_for(program_.cols, 8));
+  }
+
+  uint64_t run(ElementRange piece, const std::byte* in, std::byte* out) {
+    in_ = in;
+    out_ = out;
+    first_ = piece.first;
+    if (by_columns(program_)) {
+      run_columns();
+    } else if (is_plain(stage_)) {
+      each_rectangle(piece, program_.rows, [this](Rectangle r) { merge_rectangle(r); });
+    } else {
+      each_rectangle(piece, kBlockRows, [this](Rectangle r) {
+        for_strips(r, [this](Rectangle strip) {
+          work(strip);
+          if (program_.magnitude != nullptr) bring_rows(strip);
+          finish(strip);
+        });
+      });
+    }
+    return lost_;
+  }
+
+ private:
+  // Rows [row, row + rows) of one matrix, columns [begin, end) of it; `at`: its first element, counted from the
+  // piece's first one, and rows lie program.cols apart.
+  struct Rectangle {
+    uint64_t matrix = 0, row = 0, rows = 0, begin = 0, end = 0, at = 0;
+    uint64_t width() const { return end - begin; }
+  };
+
+  // A run of elements as rectangles: the rest of a row, whole rows, the begin of a row.
+  template <class Body>
+  void each_rectangle(ElementRange piece, uint64_t most_rows, Body body) {
+    const uint64_t cols = program_.cols, rows = program_.rows;
+    for (uint64_t done = 0; done < piece.count;) {
+      const uint64_t at = piece.first + done, left = piece.count - done;
+      Rectangle r{
+          .matrix = at / cols / rows, .row = at / cols % rows, .rows = 1, .begin = at % cols, .at = done};
+      r.end = std::min(cols, r.begin + left);
+      if (r.begin == 0 && left >= cols) r.rows = std::min({left / cols, rows - r.row, most_rows});
+      body(r);
+      done += r.rows * r.width();
+    }
+  }
+
+  // Cuts rectangles that exceed a block, unless rows have to stay whole.
+  template <class Body>
+  void for_strips(const Rectangle& r, Body body) {
+    const uint64_t most = block_elements(program_);
+    const uint64_t width = std::min(r.width(), most),
+                   rows = std::max<uint64_t>(1, most / std::max<uint64_t>(width, 1));
+    for (uint64_t row = 0; row < r.rows; row += rows) {
+      for (uint64_t column = r.begin; column < r.end; column += width) {
+        Rectangle strip = r;
+        strip.row = r.row + row;
+        strip.rows = std::min(rows, r.rows - row);
+        strip.begin = column;
+        strip.end = std::min(r.end, column + width);
+        strip.at = r.at + row * program_.cols + (column - r.begin);
+        body(strip);
+      }
+    }
+  }
+
+  const T* ready(uint64_t matrix) const {
+    return reinterpret_cast<const T*>(view_.ready + matrix * merge_ready_bytes(stage_));
+  }
+
+  PanelProduct<T> product_task(const Rectangle& r, uint64_t left, uint64_t right,
+                               const Factor& factor) const {
+    PanelProduct<T> task;
+    task.rank = factor.cols;
+    task.panels = ready(r.matrix) + right;
+    task.b = ready(r.matrix) + left + r.row * factor.cols;
+    task.b_stride = factor.cols;
+    task.rows = r.rows;
+    task.col_begin = r.begin;
+    task.col_end = r.end;
+    return task;
+  }
+
+  uint64_t in_bytes() const { return dtype_bits(stage_.from) / 8; }
+  uint64_t out_bytes() const { return dtype_bits(stage_.to) / 8; }
+
+  void merge_rectangle(const Rectangle& r) {
+    const PanelProduct<T> task = product_task(r, at_.left, at_.right, program_.left);
+    const std::byte* w = in_ + r.at * in_bytes();
+    std::byte* to = out_ + r.at * out_bytes();
+    if constexpr (sizeof(T) == 4) {
+      lost_ += merge_product(kernels_, task, stage_.from, stage_.to, static_cast<float>(program_.scale), w,
+                             to, program_.cols);
+    } else {
+      lost_ += merge_product(kernels_, task, program_.scale, w, to, program_.cols);
+    }
+  }
+
+  void product(PanelProduct<T> task, T* out, uint64_t stride) const {
+    task.out = out;
+    task.out_stride = stride;
+    if constexpr (sizeof(T) == 4) {
+      kernels_.product_f32(task);
+    } else {
+      kernels_.product_f64(task);
+    }
+  }
+
+  // The rectangle in T with everything done to it but the magnitude: in x_, rows back to back.
+  void work(const Rectangle& r) {
+    const uint64_t width = r.width();
+    for (uint64_t i = 0; i < r.rows; ++i) {
+      cast(kernels_, stage_.from, sizeof(T) == 4 ? DType::F32 : DType::F64,
+           in_ + (r.at + i * program_.cols) * in_bytes(), reinterpret_cast<std::byte*>(x_ + i * width),
+           width);
+    }
+    add_delta(r);
+    if (program_.multiplier != nullptr) multiply(r);
+    if (program_.rotation != nullptr) rotate(r);
+  }
+
+  void add_delta(const Rectangle& r) {
+    using Delta = MergeProgram::Delta;
+    const uint64_t count = r.rows * r.width();
+    switch (program_.delta) {
+      case Delta::kNone:
+        return;
+      case Delta::kProduct:
+        product(product_task(r, at_.left, at_.right, program_.left), delta_, r.width());
+        break;
+      case Delta::kHadamard:
+        product(product_task(r, at_.left, at_.right, program_.left), delta_, r.width());
+        product(product_task(r, at_.left2, at_.right2, program_.left2), other_, r.width());
+        for (uint64_t i = 0; i < count; ++i) delta_[i] *= other_[i];
+        break;
+      case Delta::kKronecker:
+        for (uint64_t i = 0; i < r.rows; ++i) kronecker(r, r.row + i, delta_ + i * r.width());
+        break;
+    }
+    const T s = static_cast<T>(program_.scale);
+    for (uint64_t i = 0; i < count; ++i) {
+      const T scaled = s * delta_[i];
+      x_[i] += scaled;
+    }
+  }
+
+  void kronecker(const Rectangle& r, uint64_t row, T* to) const {
+    const KroneckerShape k = kronecker_shape(program_);
+    const T* one = ready(r.matrix) + at_.dense + row / k.rows2 * k.cols1;
+    const T* two = ready(r.matrix) + at_.dense2 + row % k.rows2 * k.cols2;
+    for (uint64_t column = r.begin; column < r.end;) {
+      const uint64_t b = column / k.cols2, d = column % k.cols2;
+      const uint64_t run = std::min(k.cols2 - d, r.end - column);
+      for (uint64_t j = 0; j < run; ++j) *to++ = one[b] * two[d + j];
+      column += run;
+    }
+  }
+
+  void multiply(const Rectangle& r) {
+    const T* by = ready(r.matrix) + at_.multiplier;
+    T* x = x_;
+    for (uint64_t i = 0; i < r.rows; ++i)
+      for (uint64_t j = r.begin; j < r.end; ++j) *x++ *= by[program_.multiplies_rows ? r.row + i : j];
+  }
+
+  // Rows are whole here.
+  void rotate(const Rectangle& r) {
+    const uint64_t n = program_.block_size, cols = program_.cols;
+    const T* blocks = ready(r.matrix) + at_.rotation;
+    for (uint64_t i = 0; i < r.rows; ++i) {
+      T* row = x_ + i * cols;
+      for (uint64_t block = 0; block < cols / n; ++block) {
+        const T* m = blocks + (program_.rotation_shared ? 0 : block) * n * n;
+        T* out = delta_ + block * n;
+        std::fill(out, out + n, T{0});
+        for (uint64_t k = 0; k < n; ++k) {
+          const T w = row[block * n + k];
+          for (uint64_t j = 0; j < n; ++j) out[j] += w * m[k * n + j];
+        }
+      }
+      std::copy(delta_, delta_ + cols, row);
+    }
+  }
+
+  T factor(double squares, T magnitude) {
+    T norm = static_cast<T>(std::sqrt(squares));
+    if (norm < static_cast<T>(kSmallestNorm)) {
+      norm = static_cast<T>(kSmallestNorm);
+      view_.value->x[0] = 1;
+    }
+    return magnitude / norm;
+  }
+
+  void bring_rows(const Rectangle& r) {
+    const T* magnitude = ready(r.matrix) + at_.magnitude;
+    for (uint64_t i = 0; i < r.rows; ++i) {
+      T* row = x_ + i * program_.cols;
+      const T f = factor(sum_squares(kernels_, row, program_.cols), magnitude[r.row + i]);
+      for (uint64_t j = 0; j < program_.cols; ++j) row[j] *= f;
+    }
+  }
+
+  // A norm per column needs all rows first: the piece is the whole matrix, and is worked out twice.
+  void run_columns() {
+    const uint64_t cols = program_.cols;
+    const ElementRange whole{first_, program_.rows * cols};
+    const T* magnitude = ready(first_ / std::max<uint64_t>(whole.count, 1)) + at_.magnitude;
+    const auto each = [&](auto body) {
+      each_rectangle(whole, kBlockRows, [&](Rectangle r) {
+        for_strips(r, [&](Rectangle strip) {
+          work(strip);
+          body(strip);
+        });
+      });
+    };
+    std::fill(sums_, sums_ + cols, 0.0);
+    each([&](const Rectangle& r) {
+      const T* x = x_;
+      for (uint64_t i = 0; i < r.rows; ++i)
+        for (uint64_t j = r.begin; j < r.end; ++j, ++x)
+          sums_[j] += static_cast<double>(*x) * static_cast<double>(*x);
+    });
+    for (uint64_t j = 0; j < cols; ++j) factors_[j] = factor(sums_[j], magnitude[j]);
+    each([&](const Rectangle& r) {
+      T* x = x_;
+      for (uint64_t i = 0; i < r.rows; ++i)
+        for (uint64_t j = r.begin; j < r.end; ++j, ++x) *x *= factors_[j];
+      finish(r);
+    });
+  }
+
+  // Rounds x_ into the output; rows that are replaced come from the adapter.
+  void finish(const Rectangle& r) {
+    const uint64_t width = r.width();
+    for (uint64_t i = 0; i < r.rows; ++i) {
+      const uint64_t at = r.at + i * program_.cols;
+      std::byte* to = out_ + at * out_bytes();
+      if (!set_row(r, r.row + i, to))
+        cast(kernels_, sizeof(T) == 4 ? DType::F32 : DType::F64, stage_.to,
+             reinterpret_cast<const std::byte*>(x_ + i * width), to, width);
+      count_lost(in_ + at * in_bytes(), to, width);
+    }
+  }
+
+  bool set_row(const Rectangle& r, uint64_t row, std::byte* to) const {
+    if (program_.set_rows == nullptr) return false;
+    const auto& numbers = program_.set_row_numbers;
+    const auto found =
+        std::lower_bound(numbers.begin(), numbers.end(), std::pair<uint64_t, uint64_t>(row, 0));
+    if (found == numbers.end() || found->first != row) return false;
+    const TensorData& rows = *program_.set_rows;
+    const uint64_t first = found->second * program_.cols + r.begin;
+    cast(kernels_, rows.dtype, stage_.to, rows.bytes.data() + first * (dtype_bits(rows.dtype) / 8), to,
+         r.width());
+    return true;
+  }
+
+  void count_lost(const std::byte* was, const std::byte* is, uint64_t count) {
+    Scan seen;
+    kernels_.scan(stage_.to, is, 0, count, seen);
+    if (seen.nan + seen.inf == 0) return;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (!std::isfinite(element_as_f64(stage_.to, is, i)) &&
+          std::isfinite(element_as_f64(stage_.from, was, i)))
+        ++lost_;
+    }
+  }
+
+  const Stage& stage_;
+  const MergeProgram& program_;
+  const KernelTable& kernels_;
+  const TileView& view_;
+  MergeLayout at_;
+  T *x_ = nullptr, *delta_ = nullptr, *other_ = nullptr, *factors_ = nullptr;
+  double* sums_ = nullptr;
+  const std::byte* in_ = nullptr;
+  std::byte* out_ = nullptr;
+  uint64_t first_ = 0;
+  uint64_t lost_ = 0;
+};
+
+uint64_t merge_run(const Stage& stage, const TileView& view, ElementRange piece, const std::byte* in,
+                   std::byte* out) noexcept {
+  const uint64_t lost = is_wide(stage) ? MergeRun<double>(stage, view).run(piece, in, out)
+                                       : MergeRun<float>(stage, view).run(piece, in, out);
+  if (stage.allow_nonfinite) return lost;
+  view.value->n[3] += lost;
+  return 0;
+}
+
+}  // namespace
+
+const StageOp kMergeStage{.word = merge_word,
+                          .run = merge_run,
+                          .scratch = merge_scratch,
+                          .unit = merge_unit,
+                          .piece = merge_piece,
+                          .ready_bytes = merge_ready_bytes,
+                          .prepare = merge_prepare};
+
+}  // namespace tftf::transform
