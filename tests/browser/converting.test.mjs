@@ -30,7 +30,7 @@ test('dequantising a folder gives the native bytes', async ({ context, address }
   await page.getByText('model-00001-of-00001.safetensors').waitFor();
   assert.match(await textOf(page.locator('.plan')), /Changed\s*14[\s\S]*Copied\s*10[\s\S]*Dropped\s*14 companion/);
   await save(page).click();
-  await page.getByRole('heading', { name: 'Written' }).waitFor();
+  await page.getByRole('heading', { name: 'Written', exact: true }).waitFor();
   const expected = join(scratch(), 'out');
   assert.equal(native('tftf', ['dequant-fp8', '-i', sample, '-o', expected]).status, 0);
   for (const name of ['model-00001-of-00001.safetensors', 'config.json', 'model.safetensors.index.json']) {
@@ -54,7 +54,7 @@ test('filter and cast chained into one file give the native bytes', async ({ con
   await page.getByLabel('Dtype').selectOption('float32');
   await page.getByText('model-filter-cast.safetensors').waitFor();
   await save(page).click();
-  await page.getByRole('heading', { name: 'Written' }).waitFor();
+  await page.getByRole('heading', { name: 'Written', exact: true }).waitFor();
   const expected = join(scratch(), 'out.safetensors');
   assert.equal(native('tftf', ['run', '-i', file, '-o', expected, '--key-filter', '*norm*', '--dtype-cast', 'float32']).status, 0);
   assert.ok((await storedFile(page, 'model-filter-cast.safetensors')).equals(readFileSync(expected)));

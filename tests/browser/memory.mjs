@@ -82,7 +82,7 @@ try {
     for (const [id, most] of peak) peak.set(id, Math.max(most, pss(id)));
   }, 100);
   const began = Date.now();
-  await page.getByRole('heading', { name: 'Written' }).waitFor({ timeout: 1_200_000 });
+  await page.getByRole('heading', { name: 'Written', exact: true }).waitFor({ timeout: 1_200_000 });
   clearInterval(timer);
   const seconds = (Date.now() - began) / 1000;
   const [id] = [...peak].sort((a, b) => b[1] - before.get(b[0]) - (a[1] - before.get(a[0])))[0];

@@ -54,7 +54,7 @@ test('with local files nothing is sent at all', async ({ context, address }) => 
   for (const name of ['Tensors', 'Check', 'Metadata', 'Convert']) await tab(page, name).click();
   await page.getByRole('button', { name: /Dequantise FP8/ }).click();
   await page.locator('.plan .button.primary').click();
-  await page.getByRole('heading', { name: 'Written' }).waitFor();
+  await page.getByRole('heading', { name: 'Written', exact: true }).waitFor();
   // The page may still have been fetching its own files.
   const own = (url) => url.startsWith(address) && !url.includes('?');
   assert.deepEqual(page.requests.slice(before).filter(({ url, method }) => !/^(blob|data):/.test(url) && !(method === 'GET' && own(url))), []);

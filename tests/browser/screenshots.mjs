@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { at, clearStorage, drop, launch, opened, openPage, removeScratch, sample, servePage, tab } from './harness.mjs';
 
 const folder = process.argv[2] ?? at('docs/screenshots');
-const sizes = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 780 } };
+const sizes = { desktop: { width: 1200, height: 750 }, phone: { width: 390, height: 780 } };
 mkdirSync(folder, { recursive: true });
 
 const { server, address } = await servePage();
@@ -23,20 +23,16 @@ try {
         await page.screenshot({ path: join(folder, `${name}-${device}-${theme}.png`) });
       };
       await shoot('start');
-      await drop(page, [process.env.MODEL ?? sample]);
+      await drop(page, [sample]);
       await opened(page);
       await shoot('overview');
       await page.goto(`${address}#tensors/model.layers.0.mlp.up_proj.weight`);
       await page.locator('.tensor-detail').getByText('Maximum').waitFor();
       await shoot('tensor');
-      await tab(page, 'Tensors').click();
-      await shoot('tensors');
       await tab(page, 'Convert').click();
       await page.getByRole('button', { name: /Dequantise FP8/ }).click();
       await page.locator('.plan .button.primary').waitFor();
       await shoot('convert');
-      await tab(page, 'Metadata').click();
-      await shoot('metadata');
       await page.close();
       const damaged = await openPage(context, address, '#check');
       await damaged.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' });
