@@ -126,16 +126,22 @@ test('metadata unfolds, is searched and is kept in the address', async ({ contex
   assert.equal(await tab(page, 'Overview').getAttribute('aria-selected'), 'true');
 });
 
-test('two models are compared', async ({ context, address }) => {
+test('two models are compared, with their values', async ({ context, address }) => {
   const folder = scratch();
-  writeFileSync(join(folder, 'a.safetensors'), safetensors([['w', 'F32', [2], Buffer.alloc(8)], ['x', 'F32', [1], Buffer.alloc(4)]]));
-  writeFileSync(join(folder, 'b.safetensors'), safetensors([['w', 'F16', [2], Buffer.alloc(4)], ['y', 'F32', [1], Buffer.alloc(4)]]));
+  const floats = (...values) => Buffer.from(new Float32Array(values).buffer);
+  writeFileSync(join(folder, 'a.safetensors'), safetensors([['v', 'F32', [2], floats(1, 2)], ['w', 'F32', [2], floats(0, 0)], ['x', 'F32', [1], floats(3)]]));
+  writeFileSync(join(folder, 'b.safetensors'), safetensors([['v', 'F32', [2], floats(1, 2.5)], ['w', 'F16', [2], Buffer.alloc(4)], ['y', 'F32', [1], floats(3)]]));
   const page = await openPage(context, address);
   await drop(page, [join(folder, 'a.safetensors'), join(folder, 'b.safetensors')]);
   await page.getByRole('navigation', { name: 'Open models' }).waitFor();
   await page.getByLabel('Compare with').selectOption({ label: 'a.safetensors' });
-  const text = await textOf(page.locator('.comparison'));
-  assert.match(text, /0 tensors of the same name, dtype and shape, 1 changed, 1 gone, 1 new/);
+  const summary = page.locator('.comparison-summary');
+  assert.match(await textOf(summary), /^4 tensors: 1 the same, 1 of another dtype, 1 gone, 1 new\.$/);
+  await page.getByRole('button', { name: 'Compare the values' }).click();
+  await summary.filter({ hasText: '1 different' }).waitFor();
+  await page.locator('.comparison summary').filter({ hasText: 'different' }).click();
+  assert.match(await textOf(page.locator('.comparison')), /v F32 2, 1 value differs, by at most 0\.5/);
+  assertNoComplaints(page);
 });
 
 test('320 pixels are enough', async ({ context, address }) => {

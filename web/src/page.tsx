@@ -70,7 +70,7 @@ export function Page() {
       {input ? (
         <>
           {inputs.value.length > 1 && <InputTabs />}
-          <SentenceLine input={input} />
+          <SentenceLine input={input} heading />
           <PlaceTabs input={input} />
           {opening.value && <OpeningState opening={opening.value} />}
           {openFailure.value && (

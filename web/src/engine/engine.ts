@@ -1,5 +1,5 @@
 // The page's end of the worker: one promise per call, with progress, cancelling and pausing.
-import type { HeatMap, HeatMapOptions, LintDocument, OperationInfo, PlanRequest, Progress, ReportFormat, RuleInfo, TensorStatistics } from 'tftf';
+import type { ComparisonDocument, HeatMap, HeatMapOptions, LintDocument, OperationInfo, PlanRequest, Progress, ReportFormat, RuleInfo, TensorStatistics } from 'tftf';
 import type { Failure, FromWorker, Opened, Origin, PlanView, RunView, Target, ToWorker } from './messages';
 
 export class EngineError extends Error {
@@ -51,6 +51,7 @@ export class Engine {
   plan = (input: number, request: PlanRequest, options?: CallOptions) => this.call<PlanView>('plan', [input, request], options);
   run = (plan: number, target: Target, options?: CallOptions) => this.call<RunView>('run', [plan, target], options);
   freePlan = (plan: number) => this.call<void>('freePlan', [plan]);
+  compare = (first: number, second: number, values: boolean, options?: CallOptions) => this.call<ComparisonDocument>('compare', [first, second, values], options);
   storedFiles = (plan: number) => this.call<{ path: string; file: File }[]>('storedFiles', [plan]);
   removeStored = (plan: number) => this.call<void>('removeStored', [plan]);
 

@@ -1,5 +1,5 @@
 // The page's worker: everything that reads, computes or writes runs here, through the package.
-import { lint, openCheckpoint, operations, rules, run, TftfError, type Checkpoint, type HeatMapOptions, type LintReport, type PlanRequest, type ReportFormat, type RuleInfo, type SourceTree, type TaskOptions, type TensorReader, type TransformPlan } from 'tftf';
+import { compare, lint, openCheckpoint, operations, rules, run, TftfError, type Checkpoint, type ComparisonDocument, type HeatMapOptions, type LintReport, type PlanRequest, type ReportFormat, type RuleInfo, type SourceTree, type TaskOptions, type TensorReader, type TransformPlan } from 'tftf';
 import { Gate } from './gate';
 import { LogicalTensors } from './logical_tensor';
 import type { Failure, FromWorker, Opened, Origin, PlanView, RunView, SideText, Target, ToWorker } from './messages';
@@ -108,6 +108,15 @@ const methods = {
   },
   async bytes(task: Task, id: number, tensor: number, begin: number, length: number): Promise<Uint8Array> {
     return inputOf(id).checkpoint.tensor(tensor).bytes(begin, length, task);
+  },
+
+  async compare(task: Task, first: number, second: number, values: boolean): Promise<ComparisonDocument> {
+    const report = await compare(inputOf(first).tree, inputOf(second).tree, { signal: task.signal, ...(task.onProgress && { onProgress: task.onProgress }), values });
+    try {
+      return report.document();
+    } finally {
+      await report.close();
+    }
   },
 
   async plan(task: Task, id: number, request: PlanRequest): Promise<PlanView> {
