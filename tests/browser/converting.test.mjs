@@ -1,5 +1,6 @@
 // Converting: plans, real writing into the page's storage, and every way in which it can end.
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { appendFileSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { assertNoComplaints, clearStorage, drop, native, opened, openPage, safetensors, sample, scratch, storedFile, storedSizes, stubPickers, tab, test, textOf } from './harness.mjs';
@@ -117,6 +118,36 @@ test('cancelling leaves nothing', async ({ context, address }) => {
   await page.getByText('Cancelled. Nothing was left behind.').waitFor();
   const left = await storedSizes(page);
   assert.deepEqual(Object.entries(left).filter(([, size]) => size > 0), []);
+  assertNoComplaints(page);
+});
+
+test('looking at tensors while a conversion is paused and goes on does it no harm', async ({ context, address }) => {
+  const file = join(scratch(), 'varied.safetensors');
+  const words = new Uint16Array(34 << 20);
+  for (let i = 0; i < words.length; i += 1) words[i] = 0x3c00 + ((i * 2654435761) >>> 23);
+  writeFileSync(file, safetensors([['v', 'BF16', [34, 1 << 20], Buffer.from(words.buffer)]]));
+  const page = await openConvert(context, address, [file]);
+  await card(page, /^Cast/).click();
+  await page.getByLabel('Dtype').selectOption('float32');
+  await save(page).click();
+  await page.getByRole('progressbar', { name: 'Converting' }).waitFor();
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByRole('heading', { name: 'Paused' }).waitFor();
+  // Reading it whole makes the module's memory grow under the conversion.
+  await page.evaluate(() => (location.hash = '#tensors/v'));
+  await page.getByRole('button', { name: /Compute them/ }).click();
+  await page.locator('.tensor-detail').getByText('Maximum').waitFor();
+  await tab(page, 'Convert').click();
+  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByRole('heading', { name: 'Written', exact: true }).waitFor();
+  const expected = join(scratch(), 'out.safetensors');
+  assert.equal(native('tftf', ['passthrough', '-i', file, '-o', expected, '--dtype', 'float32']).status, 0);
+  const hash = await page.evaluate(async () => {
+    const handle = await (await navigator.storage.getDirectory()).getFileHandle('varied-cast.safetensors');
+    const digest = await crypto.subtle.digest('SHA-256', await (await handle.getFile()).arrayBuffer());
+    return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  });
+  assert.equal(hash, createHash('sha256').update(readFileSync(expected)).digest('hex'));
   assertNoComplaints(page);
 });
 

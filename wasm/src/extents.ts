@@ -87,7 +87,9 @@ export class ExtentReader {
     if (source.readSync !== undefined) {
       source.readSync(run.begin, this.core.HEAPU8.subarray(at, at + length));
     } else {
-      this.core.HEAPU8.set(await source.read(run.begin, length, this.task.signal), at);
+      // First the bytes, then the view: the memory may grow meanwhile, and old views are void then.
+      const bytes = await source.read(run.begin, length, this.task.signal);
+      this.core.HEAPU8.set(bytes, at);
     }
   }
 

@@ -99,7 +99,8 @@ class DataReading {
         if (source.readSync !== undefined) {
           source.readSync(part.offset, core.HEAPU8.subarray(at[i]!, at[i]! + part.length));
         } else {
-          core.HEAPU8.set(await source.read(part.offset, part.length, this.task.signal), at[i]!);
+          const bytes = await source.read(part.offset, part.length, this.task.signal);
+          core.HEAPU8.set(bytes, at[i]!);
         }
       } catch (error) {
         this.task.check();

@@ -144,16 +144,23 @@ class Run {
     return writer;
   }
 
-  private async write(file: number, offset: number, bytes: Uint8Array): Promise<void> {
-    await this.timed('write', async () => (await this.writer(file)).write(offset, bytes));
-    this.bytesWritten += bytes.length;
-    this.done += bytes.length;
+  /** `view` is called last: other tasks may let the core's memory grow, which voids older views of it. */
+  private async write(file: number, offset: number, view: () => Uint8Array): Promise<void> {
+    const length = await this.timed('write', async () => {
+      const writer = await this.writer(file);
+      const bytes = view();
+      const { length } = bytes;
+      await writer.write(offset, bytes);
+      return length;
+    });
+    this.bytesWritten += length;
+    this.done += length;
   }
 
   private async literal(index: number): Promise<void> {
     const at = call(this.core, () => this.transformation.literal(index)) / 8;
     const [file, offset, length, data] = this.core.HEAPF64.subarray(at, at + 4);
-    await this.write(file!, offset!, this.core.HEAPU8.subarray(data!, data! + length!));
+    await this.write(file!, offset!, () => this.core.HEAPU8.subarray(data!, data! + length!));
   }
 
   private async copy(index: number, stage: Stage): Promise<void> {
@@ -168,7 +175,7 @@ class Run {
         return source.read(fromOffset + begin, Math.min(block, length - begin), this.task.signal);
       });
       this.bytesRead += bytes.length;
-      await this.write(to, toOffset + begin, bytes);
+      await this.write(to, toOffset + begin, () => bytes);
       this.task.report(stage, this.done, this.total, path);
     }
   }
@@ -227,7 +234,7 @@ class Run {
       return;
     }
     for (const run of places.runs) {
-      await this.write(run.file, run.offset, core.HEAPU8.subarray(base + run.at, base + run.at + run.length));
+      await this.write(run.file, run.offset, () => core.HEAPU8.subarray(base + run.at, base + run.at + run.length));
     }
   }
 

@@ -11,7 +11,10 @@ export interface OutputFile {
 
 /** One file while it is written, under a temporary name. */
 export interface OutputWriter {
-  /** `bytes` may be reused when the promise is fulfilled. Any offset inside the size. */
+  /**
+   * `bytes` may be a view of memory that grows: it is good until the call returns, what is wanted later has to be copied. Any
+   * offset inside the size.
+   */
   write(offset: number, bytes: Uint8Array): Promise<void>;
   /** All bytes are there: makes them durable. May be slow; the file does not have its final name yet where that can be helped. */
   close(): Promise<void>;

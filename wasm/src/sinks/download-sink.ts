@@ -51,7 +51,7 @@ class StreamWriter implements OutputWriter {
   constructor(private readonly stream: FileSystemWritableFileStream, private readonly file: string, private readonly closed: () => void) {}
   async write(position: number, bytes: Uint8Array): Promise<void> {
     try {
-      await this.stream.write({ type: 'write', position, data: bytes as Uint8Array<ArrayBuffer> });
+      await this.stream.write({ type: 'write', position, data: bytes.slice() });
     } catch (error) {
       throw sinkError(error, this.file);
     }

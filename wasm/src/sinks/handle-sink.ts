@@ -38,25 +38,39 @@ async function checkPermission(handle: FileSystemHandle): Promise<void> {
 
 /** A stream to one file. Neighbouring writes are put together to blocks. */
 class HandleWriter implements OutputWriter {
-  private pending = new Uint8Array(0);
+  private pending: Uint8Array = new Uint8Array(0);
+  private readonly spare: Uint8Array[] = [];
   private filled = 0;
   private position = 0;
   constructor(private readonly stream: FileSystemWritableFileStream, private readonly file: string,
     private readonly closed: () => void) {}
 
-  async write(offset: number, bytes: Uint8Array): Promise<void> {
-    const follows = this.filled > 0 && offset === this.position + this.filled;
-    if (this.filled > 0 && (!follows || this.filled + bytes.length > BLOCK)) await this.flush();
-    if (this.filled === 0 && bytes.length >= BLOCK / 2) return this.put(offset, bytes);
-    if (this.pending.length === 0) this.pending = new Uint8Array(BLOCK);
-    if (this.filled === 0) this.position = offset;
-    this.pending.set(bytes, this.filled);
-    this.filled += bytes.length;
+  write(offset: number, bytes: Uint8Array): Promise<void> {
+    const full: [number, Uint8Array][] = [];
+    // Copied before anything is awaited: the bytes may be a view of memory that grows meanwhile, and void then.
+    if (this.filled > 0 && offset !== this.position + this.filled) full.push(this.take());
+    for (let done = 0; done < bytes.length;) {
+      if (this.filled === 0) this.position = offset + done;
+      if (this.pending.length === 0) this.pending = this.spare.pop() ?? new Uint8Array(BLOCK);
+      const part = bytes.subarray(done, done + BLOCK - this.filled);
+      this.pending.set(part, this.filled);
+      this.filled += part.length;
+      done += part.length;
+      if (this.filled === BLOCK) full.push(this.take());
+    }
+    return this.putAll(full);
   }
-  private async flush(): Promise<void> {
-    const bytes = this.pending.subarray(0, this.filled);
+  private take(): [number, Uint8Array] {
+    const block: [number, Uint8Array] = [this.position, this.pending.subarray(0, this.filled)];
+    this.pending = new Uint8Array(0);
     this.filled = 0;
-    await this.put(this.position, bytes);
+    return block;
+  }
+  private async putAll(blocks: [number, Uint8Array][]): Promise<void> {
+    for (const [position, bytes] of blocks) {
+      await this.put(position, bytes);
+      this.spare.push(new Uint8Array(bytes.buffer as ArrayBuffer));
+    }
   }
   private async put(position: number, data: Uint8Array): Promise<void> {
     try {
@@ -66,8 +80,8 @@ class HandleWriter implements OutputWriter {
     }
   }
   async close(): Promise<void> {
-    if (this.filled > 0) await this.flush();
-    this.pending = new Uint8Array(0);
+    if (this.filled > 0) await this.putAll([this.take()]);
+    this.spare.length = 0;
     try {
       await this.stream.close();
     } catch (error) {

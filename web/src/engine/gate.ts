@@ -1,12 +1,16 @@
 // Lets a run wait between two writes.
 export class Gate {
-  private open: Promise<void> | null = null;
+  private closed: Promise<void> | null = null;
   private release = () => {};
+
+  get open(): boolean {
+    return this.closed === null;
+  }
   set(closed: boolean): void {
     this.release();
-    this.open = closed ? new Promise((done) => (this.release = done)) : null;
+    this.closed = closed ? new Promise((done) => (this.release = done)) : null;
   }
   async pass(): Promise<void> {
-    if (this.open) await this.open;
+    while (this.closed) await this.closed;
   }
 }

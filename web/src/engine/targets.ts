@@ -22,9 +22,10 @@ class PausableSink implements OutputSink {
   async create(file: OutputFile): Promise<OutputWriter> {
     const writer = await this.sink.create(file);
     return {
-      write: async (offset, bytes) => {
-        await this.gate.pass();
-        return writer.write(offset, bytes);
+      write: (offset, bytes) => {
+        if (this.gate.open) return writer.write(offset, bytes);
+        const kept = bytes.slice();
+        return this.gate.pass().then(() => writer.write(offset, kept));
       },
       close: () => writer.close(),
     };
