@@ -40,6 +40,24 @@ std::string histogram_text(const ValueHistogram& histogram) {
   return out;
 }
 
+std::string holders_text(uint64_t tensors, std::string_view what) {
+  if (tensors == 0) return "";
+  return ", " + grouped_digits(tensors) + (tensors == 1 ? " holds " : " hold ") + std::string(what);
+}
+
+// "38 tensors, 285,460 values, 2 hold NaN".
+std::string totals_text(const StatisticsReport& report) {
+  uint64_t values = 0, nan = 0, infinite = 0;
+  for (const ValueStatistics& one : report.tensors) {
+    values += one.scan.count;
+    nan += one.scan.nan > 0 ? 1 : 0;
+    infinite += one.scan.inf > 0 ? 1 : 0;
+  }
+  return grouped_digits(report.tensors.size()) + (report.tensors.size() == 1 ? " tensor, " : " tensors, ") +
+         grouped_digits(values) + (values == 1 ? " value" : " values") + holders_text(nan, "NaN") +
+         holders_text(infinite, "infinities");
+}
+
 }  // namespace
 
 std::string statistics_text(const StatisticsReport& report, uint32_t width) {
@@ -60,6 +78,7 @@ std::string statistics_text(const StatisticsReport& report, uint32_t width) {
                count_or_dash(one.scan.inf)});
   }
   table.print(out, width);
+  out += "\n" + totals_text(report) + "\n";
   for (const ValueStatistics& one : report.tensors)
     if (one.histogram)
       out += "\n" + escape_text(one.values.name()) + ", from:\n" + histogram_text(*one.histogram);

@@ -340,6 +340,15 @@ TEST_CASE("statistics for people") {
   CHECK(text.find("0.375") != std::string::npos);
   CHECK(text.find("-2") != std::string::npos);
   CHECK(text.find("####") != std::string::npos);
+  CHECK(text.find("\n2 tensors, 3 values\n") != std::string::npos);
+  const MemoryModel odd = one_file({{"a", DType::F32, {1}, f32_bytes({std::nanf("")})},
+                                    {"b", DType::F32, {2}, f32_bytes({HUGE_VALF, std::nanf("")})}});
+  const Checkpoint other = open(odd);
+  Statistics look_again(other, {});
+  REQUIRE(run_in_memory(look_again, {&odd}, {&other}).ok());
+  CHECK(
+      statistics_text(look_again.report(), 0).find("2 tensors, 3 values, 2 hold NaN, 1 holds infinities\n") !=
+      std::string::npos);
   CHECK(statistics_text({}, 0).empty());
 }
 
