@@ -46,7 +46,8 @@ export const COMMANDS: Command[] = [
 ];
 
 function optionRules(info: OperationInfo): OptionRule[] {
-  const shows = { flag: '', choice: '', integer: 'N', size: 'SIZE', glob: 'GLOB', rule: 'PATTERN REPLACEMENT', text: 'TEXT' };
+  const shows = { flag: '', choice: '', integer: 'N', size: 'SIZE', glob: 'GLOB', rule: 'PATTERN REPLACEMENT', text: 'TEXT',
+    number: 'NUMBER', path: 'PATH' };
   const rules = info.options.map((option): OptionRule => ({
     name: option.name,
     values: option.kind === 'flag' ? 0 : option.kind === 'rule' ? 2 : 1,
