@@ -1,5 +1,6 @@
 #include "lint_output.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,8 +97,16 @@ Result<void> write_report(const std::string& path, std::string_view text) {
   struct stat info {};
   const bool in_place = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
   const std::string part = in_place ? path : path + ".tftf-part";
-  File file(std::fopen(part.c_str(), "wbe"), std::fclose);
-  if (!file) return io_error(ErrorCode::kIoWrite, "create", part, errno);
+  // A FIFO that nobody reads is an error, not something to wait for.
+  const int descriptor = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (descriptor < 0) return io_error(ErrorCode::kIoWrite, "create", part, errno);
+  ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
+  File file(::fdopen(descriptor, "wb"), std::fclose);
+  if (!file) {
+    const int error = errno;
+    ::close(descriptor);
+    return io_error(ErrorCode::kIoWrite, "create", part, error);
+  }
   bool fine =
       std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0;
   int error = errno;

@@ -154,6 +154,7 @@ int run_program(Session& session, int argc, char** argv, void (*build)(CLI::App&
   std::signal(SIGINT, on_stop_signal);
   std::signal(SIGTERM, on_stop_signal);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // EFBIG says more
   int status = 0;
   try {
     CLI::App app;

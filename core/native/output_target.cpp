@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <system_error>
+#include <utility>
 
 #include "posix.h"
 #include "tftf/base/escape.h"
@@ -139,6 +141,18 @@ Result<void> check_place(const OutputTarget& target, const TargetNames& names,
   if (is_input((folder / names.journal).string()))
     return refused((folder / names.journal).string(), "it is an input");
 
+  if (!target.single_file && (!target.beside || options.overwrite)) {
+    // Stale shards are removed and side files replaced there, whatever they are called.
+    std::set<std::pair<uint64_t, uint64_t>> known;
+    for (const Fingerprint& input : inputs) known.emplace(input.device, input.inode);
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      auto here = file_fingerprint(entry->path().string());
+      if (here.ok() && known.count({here->device, here->inode}) != 0)
+        return refused(target.path, "it holds an input, " + quote_name(entry->path().filename().string()));
+    }
+  }
+
   if (target.single_file) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
@@ -169,6 +183,10 @@ Result<void> check_contents(OutputFolder& folder, const OutputTarget& target, co
     }
     if (journal || options.overwrite) continue;
     if (is_part_name(name) && !options.resume && (part || alone)) continue;  // removed at the start
+    if (part)
+      return refused(target.path,
+                     "it holds " + quote_name(name) +
+                         " of an earlier run and no journal to continue from (--no-resume starts anew)");
     return alone ? refused(target.path, "the folder is not empty, it holds " + quote_name(name) +
                                             " (--overwrite writes into it)")
                  : refused(folder.path_of(name), "it exists already (--overwrite replaces it)");

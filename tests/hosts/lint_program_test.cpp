@@ -232,6 +232,15 @@ TEST_CASE("--output writes the report there and nothing to stdout") {
   CHECK(lint({"--json", "--output", "/dev/null", s / "m"}).status == 1);
 }
 
+TEST_CASE("--output into a FIFO that nobody reads is an error, not a wait") {
+  ScratchFolder s;
+  trailing(s, "m/model.safetensors");
+  REQUIRE(::mkfifo((s / "fifo").c_str(), 0600) == 0);
+  const ProgramRun run = lint({"--output", s / "fifo", s / "m"});
+  CHECK(run.status != 0);
+  CHECK(run.err.find("fifo") != std::string::npos);
+}
+
 TEST_CASE("--output never overwrites what is linted") {
   ScratchFolder s;
   const std::string model = trailing(s, "m/model.safetensors");

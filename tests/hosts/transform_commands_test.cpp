@@ -324,9 +324,14 @@ TEST_CASE("Ctrl-C ends a run with status 130 and a sentence") {
       *write_header({{"a", DType::F32, {uint64_t{1} << 34}}}, {}, HeaderForm::kReference);
   spill_file(scratch / "sparse.safetensors", header);
   std::filesystem::resize_file(scratch / "sparse.safetensors", header.size() + (uint64_t{1} << 36));
-  const ProgramRun run = run_program({"/usr/bin/timeout", "--preserve-status", "-s", "INT", "0.5",
-                                      TFTF_BIN "/tftf", "validate", "sparse.safetensors", "--threads", "1"},
-                                     scratch.path().string());
+  ProgramRun run;
+  // A slow machine may not have begun to listen after the first of these.
+  for (const char* seconds : {"0.5", "2", "8"}) {
+    run = run_program({"/usr/bin/timeout", "--preserve-status", "-s", "INT", seconds, TFTF_BIN "/tftf",
+                       "validate", "sparse.safetensors", "--threads", "1"},
+                      scratch.path().string());
+    if (!run.err.empty()) break;
+  }
   CHECK(run.status == 130);
   CHECK(run.err.find("tftf: ") == 0);
 }
@@ -361,6 +366,44 @@ TEST_CASE("an interrupted run names the command that continues it, and that one 
   CHECK(rest.status == 0);
   CHECK(rest.out.find("resumed") != std::string::npos);
   CHECK(names_within(scratch.path().string()) == Words{"big model.safetensors", "out.safetensors"});
+}
+
+TEST_CASE("a file that may not grow so far is an error with a sentence, not the end by a signal") {
+  ScratchFolder scratch;
+  const std::string header =
+      *write_header({{"a", DType::F32, {uint64_t{1} << 20}}}, {}, HeaderForm::kReference);
+  spill_file(scratch / "in.safetensors", header);
+  std::filesystem::resize_file(scratch / "in.safetensors", header.size() + (uint64_t{1} << 22));
+  const ProgramRun run =
+      run_program({"/bin/sh", "-c",
+                   "ulimit -f 100; exec " TFTF_BIN "/tftf dequant-fp8 -i in.safetensors -o out.safetensors"},
+                  scratch.path().string());
+  CHECK(run.status == 1);
+  CHECK(run.err.find("tftf: ") == 0);
+  CHECK_FALSE(std::filesystem::exists(scratch / "out.safetensors"));
+}
+
+TEST_CASE("an output folder that holds the input is refused even with --overwrite") {
+  ScratchFolder scratch;
+  make_mixed_model(scratch / "in");
+  const auto before = folder_contents(scratch / "in");
+  const auto refused = [&](const std::string& input, const std::string& output) {
+    const ProgramRun run =
+        convert({"passthrough", "-i", input, "-o", output, "--overwrite"}, scratch.path().string());
+    INFO(run.err);
+    CHECK(run.status == 1);
+    CHECK(run.err.find("input") != std::string::npos);
+    CHECK((folder_contents(scratch / "in") == before));
+  };
+  // One shard of several: its siblings would have gone as stale.
+  refused("in/model-00001-of-00002.safetensors", "in");
+  refused("in/model-00001-of-00002.safetensors", "./in/../in");
+  refused("in", "in");
+  // A snapshot of links into a folder of blobs.
+  std::filesystem::create_directory(scratch / "snapshot");
+  std::filesystem::create_symlink("../in/model-00002-of-00002.safetensors",
+                                  scratch / "snapshot/model.safetensors");
+  refused("snapshot", "in");
 }
 
 TEST_CASE("completion scripts know commands, options and their values") {

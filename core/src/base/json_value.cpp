@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "tftf/base/escape.h"
+#include "tftf/base/size_text.h"
 #include "tftf/base/utf8.h"
 
 namespace tftf {
@@ -10,7 +11,10 @@ namespace {
 
 class Builder final : public JsonHandler {
  public:
+  explicit Builder(uint64_t max_values) : max_values_(max_values) {}
+
   JsonValue root;
+  std::optional<uint64_t> too_many;  // offset of the first value that is not kept
 
   void on_null(uint64_t at) override { add(JsonKind::kNull, at, 4); }
   void on_boolean(bool value, uint64_t at) override {
@@ -33,6 +37,11 @@ class Builder final : public JsonHandler {
  private:
   JsonValue& add(JsonKind kind, uint64_t at, uint64_t length) {
     JsonValue* to = &root;
+    if (++count_ > max_values_) {  // read on for errors, keep nothing
+      if (!too_many) too_many = at;
+      spare_ = JsonValue();
+      return spare_;
+    }
     if (!open_.empty()) {
       JsonValue& parent = *open_.back();
       if (parent.kind == JsonKind::kObject) {
@@ -57,6 +66,9 @@ class Builder final : public JsonHandler {
   }
 
   std::vector<JsonValue*> open_;
+  JsonValue spare_;
+  const uint64_t max_values_;
+  uint64_t count_ = 0;
   std::string key_;
   uint64_t key_at_ = 0;
 };
@@ -147,7 +159,7 @@ std::string JsonValue::brief() const {
   return out;
 }
 
-JsonDocument parse_json(std::string_view text, JsonDialect dialect) {
+JsonDocument parse_json(std::string_view text, JsonDialect dialect, uint64_t max_values) {
   JsonDocument document;
   auto fail = [&](uint64_t at, std::string detail) {
     document.root = JsonValue();
@@ -156,7 +168,7 @@ JsonDocument parse_json(std::string_view text, JsonDialect dialect) {
   };
   if (text.substr(0, 3) == "\xEF\xBB\xBF") return fail(0, "the text begins with a byte order mark");
   if (auto at = find_invalid_utf8(text)) return fail(*at, "a byte is not valid UTF-8");
-  Builder builder;
+  Builder builder(max_values);
   uint64_t end = 0;
   if (auto error = read_json(text, dialect, builder, end)) {
     document.error = std::move(error);
@@ -164,6 +176,8 @@ JsonDocument parse_json(std::string_view text, JsonDialect dialect) {
   }
   const size_t rest = text.find_first_not_of(" \t\r\n", end);
   if (rest != std::string_view::npos) return fail(rest, "something follows the JSON value");
+  if (builder.too_many)
+    return fail(*builder.too_many, "it has more than " + grouped_digits(max_values) + " values");
   document.root = std::move(builder.root);
   set_string_ends(document.root, text);
   return document;

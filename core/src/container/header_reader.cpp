@@ -57,7 +57,7 @@ void HeaderReader::State::read_head() {
     if (add_foreign_content(head, size, length, FailedCheck::kLength, findings)) return;
     if (Diagnostic* finding = findings.add(Rule::ST010)) {
       finding->offset = 0;
-      finding->values = {{"n", length}};
+      finding->values = {{"n", length}, {"limit", std::min(options.max_header, kLargestHeader)}};
     }
     return;
   }

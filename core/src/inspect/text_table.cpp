@@ -11,6 +11,9 @@ namespace {
 
 constexpr size_t kNarrowestName = 20;
 constexpr size_t kShortDigits = 6;
+// Without a terminal names are whole, but one that is longer than any real one does not widen all rows.
+constexpr size_t kWidestColumn = 200;
+constexpr size_t kLongestName = 1000;
 
 }  // namespace
 
@@ -100,7 +103,7 @@ void TextTable::print(std::string& out, uint32_t width) const {
   std::vector<size_t> widths(rows_[0].size(), 0);
   for (const auto& row : rows_)
     for (size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max<size_t>(widths[i], count_code_points(row[i]));
+      widths[i] = std::min(kWidestColumn, std::max<size_t>(widths[i], count_code_points(row[i])));
   size_t total = 0;
   for (size_t one : widths) total += one + 2;
   size_t name = widths[0];
@@ -110,7 +113,7 @@ void TextTable::print(std::string& out, uint32_t width) const {
   for (size_t r = 0; r < rows_.size(); ++r) {
     std::string line;
     for (size_t i = 0; i < widths.size(); ++i) {
-      std::string cell = i == 0 ? cut(rows_[r][i], widths[0]) : rows_[r][i];
+      std::string cell = i == 0 ? cut(rows_[r][i], width > 0 ? widths[0] : kLongestName) : rows_[r][i];
       line += i + 1 < widths.size() ? padded(std::move(cell), widths[i] + 2) : cell;
     }
     line.erase(line.find_last_not_of(' ') + 1);

@@ -165,7 +165,7 @@ Result<std::optional<Journal>> parse_journal(std::string_view text, const std::s
     const size_t end = rest.find('\n');
     if (end == std::string_view::npos) break;  // torn
     const std::string_view line = rest.substr(0, end);
-    const JsonDocument document = parse_json(line, JsonDialect::kStrict);
+    const JsonDocument document = parse_json(line, JsonDialect::kStrict, UINT64_MAX);  // the file has a bound
     bool good = !document.error && document.root.is_object();
     if (good && number_of_line == 0) {
       const JsonValue* version = document.root.find("tftf_journal");

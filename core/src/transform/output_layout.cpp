@@ -1,6 +1,9 @@
 #include "tftf/transform/output_layout.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "tftf/base/checked.h"
 #include "tftf/base/glob.h"
@@ -66,9 +69,10 @@ void append_value(std::string& to, const JsonValue& value, size_t depth) {
     case JsonKind::kObject: {
       to += '{';
       bool first = true;
+      std::unordered_map<std::string_view, const JsonValue*> last;  // of repeated keys the last counts
+      for (const JsonValue::Member& member : value.members) last[member.first] = &member.second;
       for (const JsonValue::Member& member : value.members) {
-        const JsonValue* counts = value.find(member.first);  // of repeated keys the last
-        if (counts != &member.second) continue;
+        if (last[member.first] != &member.second) continue;
         if (!first) to += ',';
         first = false;
         line(depth + 1);
@@ -110,17 +114,15 @@ std::string shard_name(size_t index, size_t count) {
 
 Metadata output_metadata(const Checkpoint& checkpoint, bool add_format, bool data_changed) {
   Metadata merged;
-  const auto has = [&merged](std::string_view key) {
-    return std::any_of(merged.begin(), merged.end(), [key](const auto& entry) { return entry.first == key; });
-  };
+  std::unordered_set<std::string_view> seen;  // views into the headers
   for (const Shard& shard : checkpoint.shards) {
     for (const auto& [key, value] : shard.header.metadata) {
       const bool stale = data_changed && std::find(std::begin(kDataHashes), std::end(kDataHashes), key) !=
                                              std::end(kDataHashes);
-      if (!stale && !has(key)) merged.emplace_back(key, value);
+      if (!stale && seen.insert(key).second) merged.emplace_back(key, value);
     }
   }
-  if (add_format && !has("format")) merged.emplace_back("format", "pt");
+  if (add_format && seen.count("format") == 0) merged.emplace_back("format", "pt");
   return merged;
 }
 

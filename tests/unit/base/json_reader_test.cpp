@@ -76,3 +76,22 @@ TEST_CASE("values know their byte range") {
   CHECK(document.root.find("a")->is_null());
   CHECK(document.root.get("a") == nullptr);
 }
+
+TEST_CASE("a document has a bound of values, errors behind it are still found first") {
+  const auto array = [](size_t count, const std::string& end) {
+    std::string text = "[1";
+    for (size_t i = 1; i < count; ++i) text += i % 2 == 0 ? ",{\"a\":[]}" : ",1";
+    return text + end;
+  };
+  CHECK_FALSE(parse_json("[1,2,3]", JsonDialect::kStrict, 4).error);
+  const JsonDocument over = parse_json("[1,2,3]", JsonDialect::kStrict, 3);
+  REQUIRE(over.error);
+  CHECK(over.root.is_null());
+  CHECK(over.error->offset == 5);
+  CHECK(over.error->detail == "it has more than 3 values");
+  CHECK_FALSE(parse_json(array(10'000, "]"), JsonDialect::kStrict).error);
+  CHECK(parse_json(array(400'000, "]"), JsonDialect::kStrict).error);
+  const JsonDocument broken = parse_json(array(400'000, ""), JsonDialect::kStrict);
+  REQUIRE(broken.error);
+  CHECK(broken.error->detail != over.error->detail);
+}

@@ -81,7 +81,7 @@ TEST_CASE("frame: the header's length and text") {
       {"over the cap",
        little_endian(100'000'001) + "\xFF",
        {"ST010"},
-       {{"ST010", {}, {{"n", "100000001"}}, 0}}},
+       {{"ST010", {}, {{"n", "100000001"}, {"limit", "100000000"}}, 0}}},
       {"the largest length", little_endian(UINT64_MAX) + "\xFF", {"ST010"}},
       {"at the cap", little_endian(100'000'000) + "{}", {"ST011"}, {{"ST011", {}, {{"available", "2"}}}}},
       {"cut inside the header", safetensors_file(header).substr(0, 8 + n - 1), {"ST011"}},

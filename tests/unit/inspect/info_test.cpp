@@ -331,6 +331,19 @@ TEST_CASE("rows fit the terminal, names are escaped") {
   CHECK(inspected.text().find(long_name) != std::string::npos);
 }
 
+TEST_CASE("one name of absurd length does not widen the rows of all others") {
+  MemoryModel model;
+  std::vector<OutputEntry> entries{{std::string(100'000, 'n'), DType::F32, {1}}};
+  for (int i = 0; i < 1000; ++i) entries.push_back({"t" + std::to_string(i), DType::F32, {1}});
+  const auto header = write_header(entries, {}, HeaderForm::kTftf);
+  REQUIRE(header.ok());
+  model.files["model.safetensors"] = *header + std::string(4004, '\0');
+  const std::string text = Inspected(model).text();
+  CHECK(text.find("t999 ") != std::string::npos);
+  CHECK(text.find("…") != std::string::npos);
+  CHECK(text.size() < 400'000);
+}
+
 // Quadratic work would show as a test that does not end.
 TEST_CASE("a hundred thousand tensors are told whole") {
   std::vector<OutputEntry> entries;
