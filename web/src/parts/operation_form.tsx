@@ -101,6 +101,8 @@ function Field({ option, given, change }: FieldProps) {
         </fieldset>
       );
     case 'integer':
+    case 'number':
+    case 'path':
     case 'size':
     case 'text':
       return (
@@ -110,7 +112,7 @@ function Field({ option, given, change }: FieldProps) {
             <input
               id={id}
               type="text"
-              inputMode={option.kind === 'integer' ? 'numeric' : 'text'}
+              inputMode={option.kind === 'integer' ? 'numeric' : option.kind === 'number' ? 'decimal' : 'text'}
               autocomplete="off"
               spellcheck={false}
               placeholder={option.default ?? 'by the input'}
