@@ -8,14 +8,9 @@ import { PlanAccount } from '../parts/plan_account';
 import { RunView } from '../parts/run_view';
 import { go } from '../route';
 
-// What needs files besides the model is the command line's affair.
-const needsFiles = (info: OperationInfo): boolean => info.options.some((option) => option.kind === 'path');
-const reasonOf = (info: OperationInfo): string | null =>
-  info.applicable === false ? (info.reason ?? '') : needsFiles(info) ? `It needs further files: the command tftf ${info.id} takes them.` : null;
-
 function Cards({ table, conversion }: { table: OperationInfo[]; conversion: Conversion }) {
   const chosen = conversion.steps.value[0]?.id;
-  const ordered = [...table.filter((info) => reasonOf(info) === null), ...table.filter((info) => reasonOf(info) !== null)];
+  const ordered = [...table.filter((info) => info.applicable !== false), ...table.filter((info) => info.applicable === false)];
   return (
     <ul class="cards" aria-label="Operations">
       {ordered.map((info) => (
@@ -24,7 +19,7 @@ function Cards({ table, conversion }: { table: OperationInfo[]; conversion: Conv
             type="button"
             class="card"
             aria-pressed={info.id === chosen}
-            disabled={reasonOf(info) !== null}
+            disabled={info.applicable === false}
             onClick={() => {
               conversion.choose(info);
               go('convert', info.id);
@@ -32,7 +27,7 @@ function Cards({ table, conversion }: { table: OperationInfo[]; conversion: Conv
           >
             <strong>{info.title}</strong>
             <span>{info.summary}.</span>
-            {reasonOf(info) && <span class="card-reason">{reasonOf(info)}</span>}
+            {info.applicable === false && info.reason && <span class="card-reason">{info.reason}</span>}
           </button>
         </li>
       ))}
@@ -42,7 +37,7 @@ function Cards({ table, conversion }: { table: OperationInfo[]; conversion: Conv
 
 function Steps({ table, conversion }: { table: OperationInfo[]; conversion: Conversion }) {
   const steps = conversion.steps.value;
-  const others = table.filter((info) => reasonOf(info) === null && !steps.some((step) => step.id === info.id));
+  const others = table.filter((info) => info.applicable !== false && !steps.some((step) => step.id === info.id));
   return (
     <>
       {steps.map((step, i) => {
