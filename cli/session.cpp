@@ -83,10 +83,9 @@ int parse_and_run(Session& session, std::vector<std::string> arguments, CLI::App
   } catch (const CLI::ParseError& error) {
     return session.fail(usage_error(session, app, error));
   }
-  if (!session.command) {
-    session.print(app.help());
-    return 0;
-  }
+  if (!session.command)
+    return session.fail({.code = ErrorCode::kUsage,
+                         .message = "There is no command; " + session.program() + " --help lists them."});
   if (auto kernels = session.kernels(); !kernels) return session.fail(kernels.error());
   return session.command();
 }

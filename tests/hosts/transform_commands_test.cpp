@@ -230,6 +230,8 @@ TEST_CASE("exit statuses: help 0, refusals 1, usage 2, each with a sentence") {
   CHECK(status({"run", "-h"}) == 0);
   CHECK(status({"nonsense"}) == 2);
   CHECK(status({"--bogus"}) == 2);
+  CHECK(status({"--", "info", "x"}) == 2);
+  CHECK(status({"--no-progress"}) == 2);
   CHECK(status({"passthrough"}) == 2);
   CHECK(status({"passthrough", "-i", "inputs/mixed"}) == 2);
   CHECK(status({"passthrough", "-i", "inputs/nope", "-o", "/dev/null", "--dry-run"}) == 2);
