@@ -33,7 +33,8 @@ function precision(summary: Summary): string {
     return layoutText(layout.id) + (blocks ? ` (${blocks[1]} × ${blocks[2]} blocks)` : '');
   }
   const most = [...summary.dtypes].sort((a, b) => Number(b.bytes) - Number(a.bytes))[0];
-  return most ? (dtypeWords[most.dtype] ?? most.dtype) : '';
+  if (!most) return '';
+  return Number(most.bytes) * 2 < summary.dataBytes ? 'mixed dtypes' : (dtypeWords[most.dtype] ?? most.dtype);
 }
 
 const numbers = (counts: unknown): string => {
@@ -72,10 +73,12 @@ function fileParts(summary: Summary): SentencePart[] {
   return parts;
 }
 
-// The size of the real file behind a pointer, once the check has told.
+// How large the real files behind pointers are, once the check has told.
 function realSize(document: LintDocument | null): string {
-  const size = document?.issues.messages.find((message) => message.rule === 'ST003')?.values.lfs_size;
-  return size === undefined || Number.isNaN(Number(size)) ? '' : `; the real file is ${bytesText(Number(size))}`;
+  const sizes = (document?.issues.messages ?? []).filter(({ rule }) => rule === 'ST003').map(({ values }) => Number(values.lfs_size));
+  if (sizes.length === 0 || sizes.some(Number.isNaN)) return '';
+  const sum = bytesText(sizes.reduce((total, size) => total + size, 0));
+  return sizes.length === 1 ? `; the real file is ${sum}` : `; the real files are ${sum} together`;
 }
 
 // What it is, without its end.
@@ -83,10 +86,11 @@ export function sentenceParts(summary: Summary, document: LintDocument | null): 
   const family = summary.family ? `${familyText(summary.family)} ` : '';
   switch (summary.kind) {
     case 'pointer': {
-      const file = summary.files.find((shard) => shard.status === 'pointer');
+      const pointers = summary.files.filter(({ status }) => status === 'pointer');
+      const bytes = pointers.reduce((sum, { size }) => sum + Number(size ?? 0), 0);
       return [
-        { text: summary.files.length > 1 ? 'These are Git LFS pointers' : 'This is a Git LFS pointer', tone: 'error', place: 'check' },
-        { text: `, ${bytesText(Number(file?.size ?? 0))} of text instead of the weights${realSize(document)}. Run git lfs pull in its folder, or download the file itself` },
+        { text: pointers.length > 1 ? `These are ${countText(pointers.length)} Git LFS pointers` : 'This is a Git LFS pointer', tone: 'error', place: 'check' },
+        { text: `, ${bytesText(bytes)} of text instead of the weights${realSize(document)}. Run git lfs pull in ${pointers.length > 1 ? 'their' : 'its'} folder, or download ${pointers.length > 1 ? 'the files themselves' : 'the file itself'}` },
       ];
     }
     case 'config':

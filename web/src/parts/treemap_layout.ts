@@ -20,6 +20,8 @@ interface Branch {
   children?: Branch[];
 }
 
+const natural = new Intl.Collator('en', { numeric: true });
+
 export const headHeight = 18;
 const mostChildren = 400;
 // A module is opened when it, and on average each of its parts, has so many square pixels.
@@ -57,7 +59,7 @@ export function tilesOf(tree: ModuleTree, children: Map<number, number[]>, root:
     const bytes = tree.bytes[node]!;
     const list = children.get(throughOnlyChildren(node, children));
     if (!list || (depth > 0 && !opens(bytes, bytes * pixels, list))) return { node, bytes };
-    const sorted = [...list].sort((a, b) => tree.bytes[b]! - tree.bytes[a]! || a - b);
+    const sorted = [...list].sort((a, b) => tree.bytes[b]! - tree.bytes[a]! || natural.compare(tree.label[a]!, tree.label[b]!));
     const shown = sorted.slice(0, mostChildren).filter((child) => tree.bytes[child]! > 0);
     const rest = sorted.slice(shown.length).reduce((sum, child) => sum + tree.bytes[child]!, 0);
     const branches = shown.map((child) => branch(child, depth + 1));

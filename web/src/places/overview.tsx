@@ -16,6 +16,30 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
   );
 }
 
+const numbersText = (counts: unknown): string => Object.keys((counts as object | null | undefined) ?? {}).join(', ');
+
+function AdapterFacts({ input }: { input: Input }) {
+  const adapter = input.summary.adapter as Record<string, unknown> | null;
+  if (!adapter || input.summary.kind !== 'adapter') return null;
+  const facts: [string, string][] = [
+    ['Forms', numbersText(adapter.forms)],
+    ['Ranks', numbersText(adapter.ranks)],
+    ['Alphas', numbersText(adapter.alphas)],
+    ['Modules', countText(Number(adapter.modules ?? 0))],
+  ];
+  return (
+    <>
+      {facts
+        .filter(([, text]) => text !== '')
+        .map(([name, text]) => (
+          <Fact key={name} name={name}>
+            {nameText(text, 120)}
+          </Fact>
+        ))}
+    </>
+  );
+}
+
 const kindWords: Record<string, string> = {
   checkpoint: 'Checkpoint', adapter: 'Adapter', embedding: 'Embedding', data: 'Tensors without a known purpose', index: 'Index without its shards',
   pointer: 'Git LFS pointer', config: 'Configuration only', broken: 'Damaged',
@@ -35,6 +59,8 @@ function Facts({ input }: { input: Input }) {
             {familyText(summary.family)} <span class="muted">{nameText(summary.family, 60)}</span>
           </Fact>
         )}
+        {summary.tensorCount > 0 && (
+          <>
         <Fact name="Parameters">
           {summary.logicalParameters === null ? (
             'not told by the layout'
@@ -50,6 +76,9 @@ function Facts({ input }: { input: Input }) {
         <Fact name="Data">
           {bytesText(summary.dataBytes)} <span class="muted">{exactBytes(summary.dataBytes)}</span>
         </Fact>
+          </>
+        )}
+        <AdapterFacts input={input} />
         <Fact name="Files">
           {plural(summary.files.length, 'file')}
           <span class="muted">
