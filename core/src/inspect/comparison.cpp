@@ -46,6 +46,24 @@ DType read_as(const TensorValues& one, const TensorValues& other) {
   return one.fp8() && plain ? wanted : one.dtype();
 }
 
+// One side is a quantised weight and the other what it can be dequantised to: equal bytes after that mean equal
+// values.
+bool meet(const TensorValues& a, const TensorValues& b) {
+  return a.fp8().has_value() != b.fp8().has_value() && read_as(a, b) == read_as(b, a);
+}
+
+// Whether a run dequantises to the bytes of the other.
+bool dequantises_to(const ValueRun& coded, const ValueRun& plain, DType as, uint64_t count) {
+  const size_t size = dtype_bits(as) / 8;
+  std::vector<std::byte> narrow(static_cast<size_t>(kChunkElements) * size);
+  for (uint64_t at = 0; at < count; at += kChunkElements) {
+    const uint64_t length = std::min(kChunkElements, count - at);
+    coded.read(at, length, as, narrow.data());
+    if (std::memcmp(narrow.data(), plain.stored(at), static_cast<size_t>(length) * size) != 0) return false;
+  }
+  return true;
+}
+
 // Elements [at, at + count) of a side as doubles.
 void read_side(const ValueRun& run, DType as, const KernelTable& kernels, uint64_t at, uint64_t count,
                std::vector<std::byte>& narrow, std::vector<double>& out) {
@@ -174,7 +192,7 @@ void Comparison::State::plan_stage() {
   for (uint32_t i = 0; i < report.pairs.size(); ++i) {
     if (!request.values || !waits(report.pairs[i])) continue;
     const TensorPair& pair = report.pairs[i];
-    const bool by_bytes = same_form(*pair.left, *pair.right);
+    const bool by_bytes = same_form(*pair.left, *pair.right) || meet(*pair.left, *pair.right);
     if (measuring ? !by_bytes || unequal[i] : by_bytes) tasks.push_back(i);
   }
   const auto position = [&](uint32_t pair) {
@@ -221,6 +239,8 @@ void Comparison::State::settle() {
         pair.status = PairStatus::kDifferent;
     } else if (unequal[i]) {
       pair.status = PairStatus::kDifferent;  // complex
+    } else if (!same_form(*pair.left, *pair.right)) {
+      pair.status = PairStatus::kEqualValues;
     }
   }
 }
@@ -281,7 +301,7 @@ std::unique_ptr<ValuePass::Found> Comparison::run(uint64_t index, std::span<cons
   const auto [pair, elements] = state_->place(index);
   const TensorValues &left = *pair->left, &right = *pair->right;
   const size_t of_left = left.fp8() ? 2 : 1;
-  if (!state_->measuring) {
+  if (!state_->measuring && same_form(left, right)) {
     auto found = std::make_unique<BytesFound>();
     found->equal = true;
     for (size_t i = 0; i < of_left; ++i)
@@ -291,6 +311,12 @@ std::unique_ptr<ValuePass::Found> Comparison::run(uint64_t index, std::span<cons
   }
   const ValueRun a(kernels, left, elements, bytes.subspan(0, of_left));
   const ValueRun b(kernels, right, elements, bytes.subspan(of_left));
+  if (!state_->measuring) {
+    auto found = std::make_unique<BytesFound>();
+    found->equal = left.fp8() ? dequantises_to(a, b, right.dtype(), elements.count)
+                              : dequantises_to(b, a, left.dtype(), elements.count);
+    return found;
+  }
   const DType as_left = read_as(left, right), as_right = read_as(right, left);
   const bool exact = is_wide_integer(left.dtype()) && left.dtype() == right.dtype();
   std::vector<std::byte> narrow(static_cast<size_t>(kChunkElements) * 8);

@@ -251,11 +251,23 @@ TEST_CASE("a quantised model equals what it is dequantised to") {
           forward ? compare(source, result, with_values()) : compare(result, source, with_values());
       CHECK(json["different"] == false);
       CHECK(status(json, "m.weight") == "equal_values");
+      CHECK(json["tensors"][0]["distance"].is_null());
       CHECK(status(json, "norm") == "same");
       CHECK(json["summary"]["only_left"] == 0);
       CHECK(json["summary"]["only_right"] == 0);
       CHECK_FALSE(json["config"].empty());
     }
+    // One value changed: the sign of the last.
+    MemoryModel bent = files;
+    std::string& shard = bent.files.at("model-00001-of-00001.safetensors");
+    const std::vector<TestTensor> written = tensors_of(shard);
+    REQUIRE(written[0].name == "m.weight");
+    const size_t at = shard.find(written[0].bytes) + written[0].bytes.size() - 1;
+    shard[at] = static_cast<char>(shard[at] ^ 0x80);
+    const OrderedJson json = compare(source, Model(bent), with_values());
+    CHECK(status(json, "m.weight") == "different");
+    CHECK(json["tensors"][0]["distance"]["differing"] == 1);
+    CHECK(json["tensors"][0]["distance"]["max_abs_at"] == 3 * 12 * 6 - 1);
     // By headers, and strictly, it is another model.
     CHECK(compare(source, result, {})["different"] == true);
     CHECK(status(compare(source, result, {}), "m.weight_scale_inv") == "only_left");

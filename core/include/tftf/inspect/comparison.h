@@ -78,8 +78,8 @@ struct TensorPair {
   std::optional<TensorValues> left{};
   std::optional<TensorValues> right{};
   PairStatus status = PairStatus::kSame;
-  std::string reason{};  // of kNotComparable
-  std::optional<PairDistance> distance{};
+  std::string reason{};                    // of kNotComparable
+  std::optional<PairDistance> distance{};  // where values had to be measured
   std::string_view name() const { return left ? left->name() : right->name(); }
 };
 
@@ -106,8 +106,8 @@ struct ComparisonReport {
   bool different() const;
 };
 
-// Checkpoint number 0 is the left one. Stages: bytes of tensors of one dtype or layout; then the values of those
-// that are not equal.
+// Checkpoint number 0 is the left one. Stages: bytes of tensors of one dtype or layout, and of what a quantised
+// weight dequantises to; then the values of those that are not equal.
 class Comparison final : public ValuePass {
  public:
   // Both must outlive this.
