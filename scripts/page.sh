@@ -3,7 +3,9 @@
 # Builds the page into build/web, and before it the module and the package (build/wasm/package) that it is made of.
 set -eu
 cd "$(dirname "$0")/.."
+sh scripts/bootstrap.sh wasm
 . scripts/lib.sh
+
 # npm_build FOLDER
 npm_build() {
   install_packages "$1"
