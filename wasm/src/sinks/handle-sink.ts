@@ -4,7 +4,7 @@ import type { OutputFile, OutputSink, OutputWriter } from '../sink.js';
 import type { SourceTree } from '../source.js';
 import { staleShards } from './stale-shards.js';
 
-const BLOCK = 16 << 20;
+const BLOCK = 8 << 20;
 const PART = '.tftf-part';
 
 /** Members that TypeScript's library lacks. */

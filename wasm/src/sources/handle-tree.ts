@@ -16,7 +16,7 @@ function reasonOf(error: unknown): string {
 
 /** A folder's handle: listed when first needed, each file taken once, so that later changes are noticed. */
 class FolderTree implements SourceTree {
-  readonly block = 16 << 20;
+  readonly block = 8 << 20;
   readonly parallel = 4;
   private readonly files = new Map<string, Promise<File>>();
   private listing: Promise<SourceEntry[]> | undefined;
