@@ -111,9 +111,7 @@ export class Conversion {
       id,
       options: Object.entries(values).flatMap(([name, list]) => list.filter((words) => words.every((word) => word !== '')).map((words) => ({ name, values: words }))),
     }));
-    const first = operations[0]!.id;
-    const command = operations.length === 1 ? (first === 'dequant-fp8' ? first : 'passthrough') : 'run';
-    return { command, operations, output: 'the chosen place', ...(this.single.value && { singleName: this.suggestedName() }) };
+    return { ...(operations.length > 1 && { command: 'run' }), operations, output: 'the chosen place', ...(this.single.value && { singleName: this.suggestedName() }) };
   }
 
   suggestedName(): string {
