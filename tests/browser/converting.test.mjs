@@ -1,7 +1,7 @@
 // Converting: plans, real writing into the page's storage, and every way in which it can end.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { appendFileSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { assertNoComplaints, clearStorage, drop, native, opened, openPage, safetensors, sample, scratch, storedFile, storedSizes, stubPickers, tab, test, textOf } from './harness.mjs';
 
@@ -60,6 +60,25 @@ test('filter and cast chained into one file give the native bytes', async ({ con
   const expected = join(scratch(), 'out.safetensors');
   assert.equal(native('tftf', ['run', '-i', file, '-o', expected, '--key-filter', '*norm*', '--dtype-cast', 'float32']).status, 0);
   assert.ok((await storedFile(page, 'model-filter-cast.safetensors')).equals(readFileSync(expected)));
+});
+
+test('resharding gives the native shards, or one file', async ({ context, address }) => {
+  const page = await openConvert(context, address, [sample]);
+  await card(page, /^Reshard/).click();
+  await page.getByLabel('Max shard size').fill('100KB');
+  await page.getByText('model-00004-of-00004.safetensors').waitFor();
+  await save(page).click();
+  await page.getByRole('heading', { name: 'Written', exact: true }).waitFor();
+  const expected = join(scratch(), 'out');
+  assert.equal(native('tftf', ['passthrough', '-i', sample, '-o', expected, '--max-shard-size', '100KB']).status, 0);
+  const stored = Object.keys(await storedSizes(page)).map((name) => name.replace('picked/', ''));
+  assert.deepEqual(stored.sort(), readdirSync(expected).sort());
+  for (const name of stored) assert.ok((await storedFile(page, `picked/${name}`)).equals(readFileSync(join(expected, name))), name);
+  await page.getByRole('button', { name: 'Convert something else' }).click();
+  await page.getByLabel('Max shard size').fill('');
+  await page.getByRole('checkbox', { name: 'Single' }).check();
+  await page.getByRole('button', { name: 'Save as…' }).waitFor();
+  assertNoComplaints(page);
 });
 
 test('forms come from the table: what does not apply says why, what is wrong is refused', async ({ context, address }) => {

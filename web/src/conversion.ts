@@ -134,7 +134,7 @@ export class Conversion {
 
   private async target(view: PlanView): Promise<Target | null> {
     if (!canPickFiles()) return { kind: 'download' };
-    const handle = view.singleName === null ? await pickFolder() : await pickFile(view.singleName);
+    const handle = view.singleName === null ? await pickFolder() : await pickFile(this.suggestedName());
     if (!handle) return null;
     const { origin } = this.input;
     if (origin.kind === 'handle' && (await origin.handle.isSameEntry(handle))) {

@@ -127,7 +127,8 @@ const methods = {
       plan,
       account: made.account(),
       outputs: [...made.outputs],
-      singleName: made.singleName,
+      // An option of the chain may ask for one file, too.
+      singleName: made.singleName ?? (made.outputs.length === 1 ? made.outputs[0]!.name : null),
       readBytes: made.readBytes,
       writtenBytes: made.writtenBytes,
       memoryBytes: made.memoryBytes,
