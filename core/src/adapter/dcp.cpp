@@ -25,7 +25,8 @@ Result<TensorData> read_slice(Bytes bytes, uint64_t max_elements) {
   if (bytes.size() >= 4 && load_le<uint32_t>(bytes.data()) == 0x04034b50)
     return read_torch_tensor(bytes, max_elements);
   HeaderReader reader("the slice", bytes.size());
-  while (auto range = reader.want()) reader.supply(bytes.subspan(range->offset, range->length));
+  while (auto range = reader.want())
+    reader.supply(bytes.subspan(to_size(range->offset), to_size(range->length)));
   const HeaderScan scan = reader.take();
   Error error;
   error.code = ErrorCode::kRefusedInput;
@@ -33,7 +34,7 @@ Result<TensorData> read_slice(Bytes bytes, uint64_t max_elements) {
       "a saved tensor cannot be read: it is neither an archive of torch.save nor one safetensors tensor.";
   if (!scan.sound || scan.header.tensors.size() != 1) return error;
   const TensorInfo& info = scan.header.tensors[0];
-  const Bytes data = bytes.subspan(scan.header.data_offset() + info.begin, info.bytes());
+  const Bytes data = bytes.subspan(to_size(scan.header.data_offset() + info.begin), to_size(info.bytes()));
   return TensorData{info.dtype, info.shape, {data.begin(), data.end()}};
 }
 
@@ -48,10 +49,10 @@ bool place(const DcpChunk& chunk, const DcpTensor& tensor, const TensorData& par
     uint64_t to = 0;
     for (size_t d = 0; d < rank; ++d) to = to * tensor.shape[d] + chunk.offsets[d] + index[d];
     for (uint64_t i = 0; i < run; ++i) {
-      if (seen[to + i]) return false;
-      seen[to + i] = true;
+      if (seen[to_size(to + i)]) return false;
+      seen[to_size(to + i)] = true;
     }
-    std::memcpy(whole.bytes.data() + to * size, part.bytes.data() + from * size, run * size);
+    std::memcpy(whole.bytes.data() + to * size, part.bytes.data() + from * size, to_size(run * size));
     for (size_t d = rank > 0 ? rank - 1 : 0; d-- > 0;) {
       if (++index[d] < chunk.sizes[d]) break;
       index[d] = 0;
@@ -124,8 +125,8 @@ void DcpReader::State::read_metadata(Bytes bytes) {
       pieces.push_back({t, c});
     }
     const uint64_t elements = element_count(tensor.shape).value_or(0);
-    data.push_back(
-        {tensor.dtype, tensor.shape, std::vector<std::byte>(byte_count(elements, tensor.dtype).value_or(0))});
+    data.push_back({tensor.dtype, tensor.shape,
+                    std::vector<std::byte>(to_size(byte_count(elements, tensor.dtype).value_or(0)))});
     seen.emplace_back(elements);
   }
 }

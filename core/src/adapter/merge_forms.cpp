@@ -605,7 +605,7 @@ Program token_program(const FormContext& context, const NamedTensor& stored,
   }
   auto program = new_program(context, w);
   program->set_rows = &stored.data;
-  for (uint64_t i = 0; i < rows.size(); ++i) program->set_row_numbers.emplace_back(rows[i], i);
+  for (uint64_t i = 0; i < rows.size(); ++i) program->set_row_numbers.emplace_back(rows[to_size(i)], i);
   std::sort(program->set_row_numbers.begin(), program->set_row_numbers.end());
   for (size_t i = 0; i < rows.size(); ++i) {
     const uint64_t row = program->set_row_numbers[i].first;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/utf8.h"
 
@@ -48,7 +49,7 @@ class PickleReader {
   // ---- input
   bool take_text(uint64_t length, std::string_view& out) {
     if (length > text_.size() - at_) return fail("the stream ends too early");
-    out = text_.substr(at_, length);
+    out = text_.substr(to_size(at_), to_size(length));
     at_ += length;
     return true;
   }
@@ -65,9 +66,9 @@ class PickleReader {
     return take(length) && take_text(length, out);
   }
   bool take_line(std::string_view& out) {
-    const size_t end = text_.find('\n', at_);
+    const size_t end = text_.find('\n', to_size(at_));
     if (end == std::string_view::npos) return fail("a line is not ended");
-    out = text_.substr(at_, end - at_);
+    out = text_.substr(to_size(at_), to_size(end - at_));
     at_ = end + 1;
     return true;
   }
@@ -183,13 +184,13 @@ class PickleReader {
   bool remember(uint64_t key) {
     if (stack_.empty() || stack_.back() == kMark) return fail("nothing to remember");
     if (key > limits_.nodes) return fail("a memo number is too large");
-    if (key >= memo_.size()) memo_.resize(key + 1, kMark);
-    memo_[key] = stack_.back();
+    if (key >= memo_.size()) memo_.resize(to_size(key + 1), kMark);
+    memo_[to_size(key)] = stack_.back();
     return true;
   }
   bool recall(uint64_t key) {
-    if (key >= memo_.size() || memo_[key] == kMark) return fail("an unknown memo number");
-    stack_.push_back(memo_[key]);
+    if (key >= memo_.size() || memo_[to_size(key)] == kMark) return fail("an unknown memo number");
+    stack_.push_back(memo_[to_size(key)]);
     return true;
   }
   bool line_number(uint64_t& out) {

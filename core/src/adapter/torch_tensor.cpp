@@ -140,11 +140,11 @@ std::optional<uint64_t> view_extent(const View& view) {
 
 std::vector<std::byte> gather(const View& view, Bytes storage, uint64_t elements) {
   const uint64_t size = dtype_bits(view.dtype) / 8;
-  std::vector<std::byte> out(elements * size);
+  std::vector<std::byte> out(to_size(elements * size));
   std::vector<uint64_t> index(view.shape.size());
   uint64_t from = view.offset;
   for (uint64_t i = 0; i < elements; ++i) {
-    std::memcpy(out.data() + i * size, storage.data() + from * size, size);
+    std::memcpy(out.data() + i * size, storage.data() + from * size, to_size(size));
     for (size_t d = view.shape.size(); d-- > 0;) {
       from += view.stride[d];
       if (++index[d] < view.shape[d]) break;

@@ -94,12 +94,13 @@ Result<ZipMember> read_entry(Bytes bytes, uint64_t at, uint64_t& next) {
   if (!inside(bytes, at + kEntryBytes, variable)) return broken("a directory entry is cut");
   next = at + kEntryBytes + variable;
   ZipMember member;
-  member.name = as_text(bytes.subspan(at + kEntryBytes, name_length));
+  member.name = as_text(bytes.subspan(to_size(at + kEntryBytes), to_size(name_length)));
   member.crc = field<uint32_t>(bytes, at + 16);
   uint64_t packed = field<uint32_t>(bytes, at + 20);
   member.size = field<uint32_t>(bytes, at + 24);
   uint64_t local = field<uint32_t>(bytes, at + 42);
-  if (!read_zip64(bytes.subspan(at + kEntryBytes + name_length, extra_length), member.size, packed, local))
+  if (!read_zip64(bytes.subspan(to_size(at + kEntryBytes + name_length), to_size(extra_length)), member.size,
+                  packed, local))
     return broken("a 64-bit field is cut");
   const std::string shown = quote_name(member.name);
   if ((flags & 1) != 0) return broken("the member " + shown + " is encrypted");
@@ -134,7 +135,7 @@ Result<std::vector<ZipMember>> read_zip(Bytes bytes) {
 }
 
 Result<Bytes> zip_data(Bytes bytes, const ZipMember& member) {
-  const Bytes data = bytes.subspan(member.offset, member.size);
+  const Bytes data = bytes.subspan(to_size(member.offset), to_size(member.size));
   if (crc32(data) != member.crc) return broken("the checksum of " + quote_name(member.name) + " is wrong");
   return data;
 }

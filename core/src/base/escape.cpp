@@ -1,5 +1,6 @@
 #include "tftf/base/escape.h"
 
+#include "tftf/base/checked.h"
 #include "tftf/base/utf8.h"
 
 namespace tftf {
@@ -10,7 +11,7 @@ constexpr uint64_t kMaxShownCharacters = 120;
 void append_escaped(std::string& to, std::string_view text, uint64_t at, const CodePoint& point) {
   const uint32_t c = point.value;
   if (point.valid && c >= 0x20 && !(c >= 0x7F && c <= 0x9F) && !is_invisible(c)) {
-    to += text.substr(at, point.length);
+    to += text.substr(to_size(at), point.length);
     return;
   }
   constexpr char kDigits[] = "0123456789ABCDEF";
@@ -40,7 +41,8 @@ std::string escape_text_cut(std::string_view text, uint64_t most) {
   uint64_t at = 0;
   for (uint64_t shown = 0; at < text.size() && shown < most; ++shown) at += code_point_at(text, at).length;
   if (at >= text.size()) return escape_text(text);
-  return escape_text(text.substr(0, at)) + "… (" + std::to_string(count_code_points(text)) + " characters)";
+  return escape_text(text.substr(0, to_size(at))) + "… (" + std::to_string(count_code_points(text)) +
+         " characters)";
 }
 
 std::string quote_name(std::string_view name) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tftf/base/affix.h"
+#include "tftf/base/checked.h"
 #include "tftf/base/utf8.h"
 
 namespace tftf {
@@ -37,7 +38,7 @@ class Reader {
     return false;
   }
   bool at_end() const { return at_ >= text_.size(); }
-  char peek() const { return text_[at_]; }
+  char peek() const { return text_[to_size(at_)]; }
   void skip_space() {
     while (!at_end() && is_space(peek())) ++at_;
   }
@@ -77,7 +78,7 @@ class Reader {
 
   template <class Emit>
   bool word(std::string_view expected, Emit emit) {
-    if (text_.substr(at_, expected.size()) != expected)
+    if (text_.substr(to_size(at_), expected.size()) != expected)
       return fail(at_, "a value cannot begin with this character");
     emit(at_);
     at_ += expected.size();
@@ -142,7 +143,7 @@ class Reader {
     const uint64_t start = at_;
     if (peek() == '-') {
       ++at_;
-      if (dialect_ == JsonDialect::kPython && text_.substr(at_, 8) == "Infinity") {
+      if (dialect_ == JsonDialect::kPython && text_.substr(to_size(at_), 8) == "Infinity") {
         at_ += 8;
         handler_.on_number("-Infinity", start);
         return true;
@@ -166,7 +167,7 @@ class Reader {
       if (at_end() || !is_digit(peek())) return fail(at_, "a digit is expected in the exponent");
       skip_digits();
     }
-    handler_.on_number(text_.substr(start, at_ - start), start);
+    handler_.on_number(text_.substr(to_size(start), to_size(at_ - start)), start);
     return true;
   }
 
@@ -180,11 +181,11 @@ class Reader {
     const uint64_t start = at_;
     while (!at_end() && peek() != '"' && peek() != '\\' && static_cast<unsigned char>(peek()) >= 0x20) ++at_;
     if (!at_end() && peek() == '"') {
-      decoded_ = text_.substr(start, at_ - start);
+      decoded_ = text_.substr(to_size(start), to_size(at_ - start));
       ++at_;
       return true;
     }
-    buffer_.assign(text_.substr(start, at_ - start));
+    buffer_.assign(text_.substr(to_size(start), to_size(at_ - start)));
     while (!at_end()) {
       const char c = peek();
       if (c == '"') {
@@ -206,7 +207,7 @@ class Reader {
   bool read_escape() {
     const uint64_t backslash = at_++;
     if (at_end()) return fail(backslash, "a string is not closed");
-    const char c = text_[at_++];
+    const char c = text_[to_size(at_++)];
     switch (c) {
       case '"':
       case '\\':
@@ -236,7 +237,7 @@ class Reader {
     auto unit = read_hex4();
     if (!unit) return fail(backslash, "\\u is not followed by four hexadecimal digits");
     uint32_t code = *unit;
-    if (code >= 0xD800 && code <= 0xDBFF && text_.substr(at_, 2) == "\\u") {
+    if (code >= 0xD800 && code <= 0xDBFF && text_.substr(to_size(at_), 2) == "\\u") {
       const uint64_t keep = at_;
       at_ += 2;
       auto low = read_hex4();
@@ -258,7 +259,7 @@ class Reader {
     if (text_.size() - at_ < 4) return std::nullopt;
     uint32_t value = 0;
     for (int i = 0; i < 4; ++i) {
-      const char c = text_[at_ + static_cast<uint64_t>(i)];
+      const char c = text_[to_size(at_ + static_cast<uint64_t>(i))];
       uint32_t digit = 0;
       if (is_digit(c))
         digit = static_cast<uint32_t>(c - '0');

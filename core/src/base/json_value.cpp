@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
 #include "tftf/base/utf8.h"
@@ -77,7 +78,7 @@ class Builder final : public JsonHandler {
 void set_string_ends(JsonValue& value, std::string_view text) {
   if (value.kind == JsonKind::kString) {
     uint64_t at = value.begin + 1;
-    while (text[at] != '"') at += text[at] == '\\' ? 2 : 1;
+    while (text[to_size(at)] != '"') at += text[to_size(at)] == '\\' ? 2 : 1;
     value.end = at + 1;
   }
   for (JsonValue& element : value.elements) set_string_ends(element, text);
@@ -174,7 +175,7 @@ JsonDocument parse_json(std::string_view text, JsonDialect dialect, uint64_t max
     document.error = std::move(error);
     return document;
   }
-  const size_t rest = text.find_first_not_of(" \t\r\n", end);
+  const size_t rest = text.find_first_not_of(" \t\r\n", to_size(end));
   if (rest != std::string_view::npos) return fail(rest, "something follows the JSON value");
   if (builder.too_many)
     return fail(*builder.too_many, "it has more than " + grouped_digits(max_values) + " values");

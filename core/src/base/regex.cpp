@@ -6,6 +6,7 @@
 #include <array>
 
 #include "regex_syntax.h"
+#include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/utf8.h"
 
@@ -217,18 +218,18 @@ Result<std::string> Regex::substitute(std::string_view text, const RegexTemplate
     if (!found) return std::move(found).error();
     if (!*found) break;
     const auto [begin, end] = *(*found)->groups[0];
-    result += text.substr(copied, begin - copied);
+    result += text.substr(to_size(copied), to_size(begin - copied));
     for (const RegexTemplate::Piece& piece : replacement.pieces) {
       result += piece.literal;
       if (!piece.group) continue;
       if (const auto& range = (*found)->groups[*piece.group]) {
-        result += text.substr(range->first, range->second - range->first);
+        result += text.substr(to_size(range->first), to_size(range->second - range->first));
       }
     }
     from = copied = end;
     was_empty = begin == end;
   }
-  result += text.substr(copied);
+  result += text.substr(to_size(copied));
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/utf8.h"
 
@@ -104,7 +105,7 @@ class Reader {
   }
 
   bool at_end() const { return at_ >= points_.size(); }
-  uint32_t peek() const { return at_end() ? kEnd : points_[at_]; }
+  uint32_t peek() const { return at_end() ? kEnd : points_[to_size(at_)]; }
   bool accept(uint32_t c) {
     if (peek() != c) return false;
     ++at_;
@@ -131,10 +132,10 @@ class Reader {
     std::vector<Part> parts;
     while (!at_end() && peek() != '|' && peek() != ')') {
       const uint64_t start = at_;
-      const uint32_t c = points_[at_++];
+      const uint32_t c = points_[to_size(at_++)];
       if (verbose && c < 0x80 && kSpaces.find(static_cast<char>(c)) != std::string_view::npos) continue;
       if (verbose && c == '#') {
-        while (!at_end() && points_[at_++] != '\n') {
+        while (!at_end() && points_[to_size(at_++)] != '\n') {
         }
         continue;
       }
@@ -193,7 +194,7 @@ class Reader {
   // A number of decimal digits; saturates.
   std::optional<uint64_t> read_count() {
     std::optional<uint64_t> value;
-    while (is_ascii_digit(peek())) value = saturate(value.value_or(0) * 10 + (points_[at_++] - '0'));
+    while (is_ascii_digit(peek())) value = saturate(value.value_or(0) * 10 + (points_[to_size(at_++)] - '0'));
     return value;
   }
 
@@ -280,14 +281,14 @@ class Reader {
   }
 
   uint32_t read_octal(uint32_t value, uint32_t more) {
-    for (; more > 0 && is_octal_digit(peek()); --more) value = value * 8 + (points_[at_++] - '0');
+    for (; more > 0 && is_octal_digit(peek()); --more) value = value * 8 + (points_[to_size(at_++)] - '0');
     return value;
   }
 
   // Outside classes; the backslash is read.
   Result<Part> read_escape(uint64_t start) {
     if (at_end()) return error("bad escape (end of pattern)", start);
-    const uint32_t c = points_[at_++];
+    const uint32_t c = points_[to_size(at_++)];
     switch (c) {
       case 'd':
       case 'D':
@@ -310,7 +311,7 @@ class Reader {
     if (is_ascii_digit(c)) {
       uint32_t number = c - '0';
       if (is_ascii_digit(peek())) {
-        const uint32_t second = points_[at_++];
+        const uint32_t second = points_[to_size(at_++)];
         if (is_octal_digit(c) && is_octal_digit(second) && is_octal_digit(peek())) {
           const uint32_t value = read_octal((c - '0') * 8 + (second - '0'), 1);
           if (value > 0377) return error("octal escape value outside of range 0-0o377", start);
@@ -344,7 +345,7 @@ class Reader {
   Result<ClassItem> read_class_item(uint32_t c, uint64_t start) {
     if (c != '\\') return ClassItem{literal(c), c};
     if (at_end()) return error("bad escape (end of pattern)", start);
-    const uint32_t escaped = points_[at_++];
+    const uint32_t escaped = points_[to_size(at_++)];
     switch (escaped) {
       case 'd':
       case 'D':
@@ -374,7 +375,7 @@ class Reader {
     for (bool first = true;; first = false) {
       if (at_end()) return error("unterminated character set", start);
       uint64_t item_start = at_;
-      const uint32_t c = points_[at_++];
+      const uint32_t c = points_[to_size(at_++)];
       if (c == ']' && !first) break;
       Result<ClassItem> low = read_class_item(c, item_start);
       if (!low) return std::move(low).error();
@@ -382,7 +383,7 @@ class Reader {
       if (!accept('-')) continue;
       if (at_end()) return error("unterminated character set", start);
       const uint64_t high_start = at_;
-      const uint32_t d = points_[at_++];
+      const uint32_t d = points_[to_size(at_++)];
       if (d == ']') {
         text += literal('-');
         break;
@@ -400,7 +401,7 @@ class Reader {
   std::optional<std::string> read_name(uint32_t end) {
     std::string name;
     while (!at_end()) {
-      const uint32_t c = points_[at_++];
+      const uint32_t c = points_[to_size(at_++)];
       if (c == end) return name;
       append_utf8(name, c);
     }

@@ -1,6 +1,7 @@
 #include "tftf/base/utf8.h"
 
 #include <cstring>
+#include "tftf/base/checked.h"
 
 namespace tftf {
 namespace {
@@ -17,13 +18,13 @@ uint32_t sequence_length(unsigned char lead) {
 }  // namespace
 
 CodePoint code_point_at(std::string_view text, uint64_t at) {
-  const auto lead = static_cast<unsigned char>(text[at]);
+  const auto lead = static_cast<unsigned char>(text[to_size(at)]);
   const uint32_t length = sequence_length(lead);
   if (length == 1) return {lead, 1, true};
   if (length == 0 || text.size() - at < length) return {lead, 1, false};
   uint32_t value = lead & (0xFFu >> (length + 1));
   for (uint32_t i = 1; i < length; ++i) {
-    const auto byte = static_cast<unsigned char>(text[at + i]);
+    const auto byte = static_cast<unsigned char>(text[to_size(at + i)]);
     if ((byte & 0xC0) != 0x80) return {lead, 1, false};
     value = value << 6 | (byte & 0x3F);
   }

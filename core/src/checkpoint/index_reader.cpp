@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/utf8.h"
 
@@ -115,7 +116,7 @@ std::optional<std::string> read_text(ShardIndex& index, IndexHandler& handler) {
   uint64_t end = 0;
   if (auto error = read_json(text, JsonDialect::kPython, handler, end))
     return syntax_problem(error->offset, error->detail);
-  const size_t rest = text.find_first_not_of(" \t\r\n", end);
+  const size_t rest = text.find_first_not_of(" \t\r\n", to_size(end));
   if (rest != std::string_view::npos) return syntax_problem(rest, "something follows the JSON value");
   if (handler.root_kind != JsonKind::kObject)
     return "it is a JSON " + std::string(json_kind_name(handler.root_kind)) + ", not an object";
@@ -144,9 +145,10 @@ ShardIndex read_index(std::string file, std::string text) {
     if (length > kMaxMetadata)
       handler.defect("its metadata takes " + std::to_string(length) + " bytes");
     else
-      index.metadata = parse_json(std::string_view(index.text).substr(handler.metadata_begin, length),
-                                  JsonDialect::kPython)
-                           .root;
+      index.metadata =
+          parse_json(std::string_view(index.text).substr(to_size(handler.metadata_begin), to_size(length)),
+                     JsonDialect::kPython)
+              .root;
   }
   return index;
 }

@@ -133,7 +133,8 @@ void EntryTable::check_array(const ArrayField& field, std::string_view name, Rul
     for (const Literal& odd : field.odd)
       if (Diagnostic* finding = add(Rule::ST033, name, odd.at)) {
         finding->values.emplace_back("field", std::string(name));
-        finding->values.emplace_back("literal", cut_text(text_.substr(odd.at, odd.length), kExcerpt));
+        finding->values.emplace_back("literal",
+                                     cut_text(text_.substr(to_size(odd.at), odd.length), kExcerpt));
       }
     findings_.count(Rule::ST033, field.more_odd);
   }
@@ -142,8 +143,9 @@ void EntryTable::check_array(const ArrayField& field, std::string_view name, Rul
   Diagnostic* finding = add(rule, name, field.begin);
   if (!finding) return;
   finding->values.emplace_back(
-      "value", field.is_array ? cut_text(text_.substr(field.begin, field.end - field.begin), kExcerpt)
-                              : field.excerpt);
+      "value", field.is_array
+                   ? cut_text(text_.substr(to_size(field.begin), to_size(field.end - field.begin)), kExcerpt)
+                   : field.excerpt);
   finding->values.emplace_back("detail", !field.is_array ? "it is no array"
                                          : !field.usable
                                              ? std::string("an element is not an integer in range")

@@ -5,6 +5,7 @@
 #include "container/foreign_content.h"
 #include "container/header_text.h"
 #include "container/polyglot.h"
+#include "tftf/base/checked.h"
 
 namespace tftf {
 namespace {
@@ -79,9 +80,9 @@ void HeaderReader::State::read_head() {
       finding->values = {{"n", length}};
     }
   if (head.size() - kLengthBytes >= length)
-    return read_text(std::string_view(head).substr(kLengthBytes, length));
+    return read_text(std::string_view(head).substr(kLengthBytes, to_size(length)));
   // A host may begin thousands of files before it goes on with the first.
-  head.resize(std::min<uint64_t>(head.size(), kSniffedBytes));
+  head.resize(to_size(std::min<uint64_t>(head.size(), kSniffedBytes)));
   head.shrink_to_fit();
   ask(Stage::kText, {kLengthBytes, length});
 }
@@ -93,7 +94,7 @@ void HeaderReader::State::read_text(std::string_view text) {
     check_polyglot_head(head, findings);
     if (!options.tail) return;
     if (head.size() == size)
-      check_polyglot_tail(std::string_view(head).substr(polyglot_tail(size).offset), size, findings);
+      check_polyglot_tail(std::string_view(head).substr(to_size(polyglot_tail(size).offset)), size, findings);
     else
       ask(Stage::kTail, polyglot_tail(size));
   } else if (result.trailing && options.tail) {

@@ -4,6 +4,7 @@
 #include "container/foreign_content.h"
 #include "container/layout.h"
 #include "container/metadata_table.h"
+#include "tftf/base/checked.h"
 #include "tftf/base/utf8.h"
 
 namespace tftf {
@@ -162,7 +163,7 @@ void add_json_error(const JsonError& error, std::string_view head, uint64_t file
 
 // What follows the value that ends at `end`: ST019 (says so: evaluation stops) or ST018.
 bool check_padding(std::string_view text, uint64_t end, FindingList& findings) {
-  const size_t garbage = text.find_first_not_of(" \t\n\r", end);
+  const size_t garbage = text.find_first_not_of(" \t\n\r", to_size(end));
   if (garbage != std::string_view::npos) {
     if (Diagnostic* finding = findings.add(Rule::ST019)) {
       finding->offset = kTextOffset + garbage;
@@ -172,7 +173,7 @@ bool check_padding(std::string_view text, uint64_t end, FindingList& findings) {
     }
     return true;
   }
-  const size_t odd = text.find_first_not_of(' ', end);
+  const size_t odd = text.find_first_not_of(' ', to_size(end));
   if (odd != std::string_view::npos)
     if (Diagnostic* finding = findings.add(Rule::ST018)) {
       finding->offset = kTextOffset + odd;
@@ -206,7 +207,7 @@ TextScan scan_header_text(std::string_view text, std::string_view head, uint64_t
     return scan;
   }
   uint64_t spaces = 0;
-  while (spaces < text.size() && is_json_space(text[spaces])) ++spaces;
+  while (spaces < text.size() && is_json_space(text[to_size(spaces)])) ++spaces;
   if (spaces > 0)
     if (Diagnostic* finding = findings.add(Rule::ST017)) {
       finding->offset = kTextOffset;

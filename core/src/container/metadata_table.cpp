@@ -1,6 +1,7 @@
 #include "container/metadata_table.h"
 
 #include <algorithm>
+#include "tftf/base/checked.h"
 
 namespace tftf {
 namespace {
@@ -49,13 +50,13 @@ void MetadataTable::key(std::string_view name, uint64_t at) { keys_.add(name, at
 
 void MetadataTable::value(JsonKind kind, std::string_view decoded, uint64_t at) {
   kinds_.push_back(static_cast<uint8_t>(kind));
-  values_.add(kind == JsonKind::kString ? decoded : text_.substr(at + 1, 0), at);
+  values_.add(kind == JsonKind::kString ? decoded : text_.substr(to_size(at + 1), 0), at);
 }
 
 std::string MetadataTable::shown(uint32_t number) const {
   const JsonKind kind = kind_of(number);
   if (kind == JsonKind::kString) return cut_text(values_[number]);
-  const std::string_view token = text_.substr(values_.token_at(number));
+  const std::string_view token = text_.substr(to_size(values_.token_at(number)));
   if (kind == JsonKind::kNumber) return cut_text(token.substr(0, token.find_first_of(",} \t\r\n")));
   if (kind == JsonKind::kArray) return cut_text(token.substr(0, token.find(']') + 1));
   return std::string(json_kind_name(kind));

@@ -1,6 +1,7 @@
 #include "container/name_rules.h"
 
 #include "tftf/base/affix.h"
+#include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/utf8.h"
 
@@ -108,7 +109,7 @@ void check_name(std::string_view name, uint64_t offset, FindingList& findings) {
       auto first_characters = [name](size_t count) {
         uint64_t at = 0;
         for (; count > 0 && at < name.size(); --count) at += code_point_at(name, at).length;
-        return std::string(name.substr(0, at));
+        return std::string(name.substr(0, to_size(at)));
       };
       finding->subject = first_characters(32);
       finding->pointer = entry_pointer(name);

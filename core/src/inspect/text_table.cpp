@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tftf/base/checked.h"
 #include "tftf/base/json_text.h"
 #include "tftf/base/utf8.h"
 
@@ -19,7 +20,7 @@ constexpr size_t kLongestName = 1000;
 
 std::string padded(std::string text, size_t width) {
   const uint64_t length = count_code_points(text);
-  if (length < width) text.append(width - length, ' ');
+  if (length < width) text.append(to_size(width - length), ' ');
   return text;
 }
 
@@ -32,7 +33,7 @@ std::string cut(std::string text, size_t width) {
     return at;
   };
   const uint64_t head = (width - 1) / 2, tail = width - 1 - head;
-  return text.substr(0, byte_of(head)) + "…" + text.substr(byte_of(length - tail));
+  return text.substr(0, to_size(byte_of(head))) + "…" + text.substr(to_size(byte_of(length - tail)));
 }
 
 std::string cross(const Shape& shape) {
@@ -103,7 +104,7 @@ void TextTable::print(std::string& out, uint32_t width) const {
   std::vector<size_t> widths(rows_[0].size(), 0);
   for (const auto& row : rows_)
     for (size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::min(kWidestColumn, std::max<size_t>(widths[i], count_code_points(row[i])));
+      widths[i] = std::min(kWidestColumn, std::max(widths[i], to_size(count_code_points(row[i]))));
   size_t total = 0;
   for (size_t one : widths) total += one + 2;
   size_t name = widths[0];

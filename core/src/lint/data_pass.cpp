@@ -115,7 +115,7 @@ DataPass::DataPass(const LintResult& result) : state_(std::make_unique<State>())
   }
   s.scans.resize(s.tasks.size());
   s.firsts.resize(s.tasks.size());
-  s.hashes.resize(s.pieces);
+  s.hashes.resize(to_size(s.pieces));
 }
 
 DataPass::~DataPass() = default;
@@ -169,7 +169,7 @@ void DataPass::add(uint64_t index, const Found& found) {
   }
   const size_t number = s.task_of(index);
   merge(s.scans[number], found.scan);
-  s.hashes[index] = found.hash;
+  s.hashes[to_size(index)] = found.hash;
   if (index == s.tasks[number].first_piece) s.firsts[number] = found.first;
 }
 

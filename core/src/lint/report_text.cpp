@@ -4,6 +4,7 @@
 #include <set>
 
 #include "lint/report_parts.h"
+#include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/utf8.h"
 
@@ -39,7 +40,7 @@ std::string wrapped(std::string_view head, std::string_view text) {
     const std::string_view word = text.substr(at, space - at);
     const uint64_t length = count_code_points(word);
     if (column > indent && column + 1 + length > kWidth) {
-      out += "\n" + std::string(indent, ' ');
+      out += "\n" + std::string(to_size(indent), ' ');
       column = indent;
     } else if (column > indent) {
       out += ' ';

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lint/file_names.h"
+#include "tftf/base/checked.h"
 #include "tftf/base/utf8.h"
 
 namespace tftf {
@@ -24,7 +25,7 @@ std::string_view foreign_text(std::string_view text) {
 SideFault fault_of(std::string_view text, const JsonError& error) {
   if (const std::string_view foreign = foreign_text(text); !foreign.empty()) return {std::string(foreign), 0};
   for (std::string_view mark : {"<<<<<<<", "=======", ">>>>>>>", "|||||||"})
-    if (error.offset < text.size() && starts_with(text.substr(error.offset), mark))
+    if (error.offset < text.size() && starts_with(text.substr(to_size(error.offset)), mark))
       return {"a line left by a git merge conflict stands at offset " + std::to_string(error.offset),
               error.offset};
   switch (error.kind) {
@@ -48,7 +49,7 @@ std::optional<SideFault> read_side_json(std::string_view text, JsonHandler& hand
   if (auto at = find_invalid_utf8(text)) return fail(*at, "a byte is not valid UTF-8");
   uint64_t end = 0;
   if (auto error = read_json(text, JsonDialect::kPython, handler, end)) return fault_of(text, *error);
-  const size_t rest = text.find_first_not_of(" \t\r\n", end);
+  const size_t rest = text.find_first_not_of(" \t\r\n", to_size(end));
   if (rest != std::string_view::npos) return fail(rest, "something follows the JSON value");
   return std::nullopt;
 }
@@ -72,7 +73,7 @@ void set_positions(Diagnostics& findings, std::string_view file, std::string_vie
   uint64_t column = 1;
   for (Diagnostic* finding : wanted) {
     for (; at < *finding->offset; ++at) {
-      const auto byte = static_cast<unsigned char>(text[at]);
+      const auto byte = static_cast<unsigned char>(text[to_size(at)]);
       if (byte == '\n') {
         ++line;
         column = 1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include "tftf/base/checked.h"
 
 namespace tftf {
 namespace {
@@ -23,8 +24,8 @@ ZeroVerdict judge_zeros(Bytes words, uint64_t row_words, uint32_t bits) {
   for (uint64_t i = 0; i < words.size() / 4 && (all_v1 || all_v2); ++i) {
     const uint32_t word = load_le<uint32_t>(words.data() + 4 * i);
     const uint64_t phase = i % row_words % 3;
-    all_v1 = all_v1 && word == v1[phase];
-    all_v2 = all_v2 && word == v2[phase];
+    all_v1 = all_v1 && word == v1[to_size(phase)];
+    all_v2 = all_v2 && word == v2[to_size(phase)];
   }
   return all_v1 ? ZeroVerdict::kV1 : all_v2 ? ZeroVerdict::kV2 : ZeroVerdict::kMixed;
 }

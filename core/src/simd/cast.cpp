@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "simd/convert.h"
+#include "tftf/base/checked.h"
 #include "tftf/simd/floats.h"
 
 namespace tftf {
@@ -102,7 +103,7 @@ uint64_t widen_f8(const KernelTable& kernels, DType from, DType to, const std::b
 uint64_t to_f32(const KernelTable& kernels, DType from, const std::byte* in, std::byte* out, uint64_t count) {
   switch (from) {
     case DType::F32:
-      std::memcpy(out, in, 4 * count);
+      std::memcpy(out, in, to_size(4 * count));
       return 0;
     case DType::BF16:
       kernels.bf16_to_f32(in, out, count);
@@ -142,7 +143,7 @@ uint64_t cast(const KernelTable& kernels, DType from, DType to, const std::byte*
               uint64_t count) noexcept {
   if (count == 0) return 0;
   if (from == to) {
-    std::memcpy(out, in, count * (dtype_bits(to) / 8));
+    std::memcpy(out, in, to_size(count * (dtype_bits(to) / 8)));
     return 0;
   }
   if (to == DType::F32) return to_f32(kernels, from, in, out, count);

@@ -2,6 +2,7 @@
 // docs/numerics.md.
 #include "simd/convert.h"
 #include "simd/tables.h"
+#include "tftf/base/checked.h"
 #include "tftf/simd/floats.h"
 
 namespace tftf::simd {
@@ -95,7 +96,7 @@ uint64_t dequantize_f8(const ScaledRun& run, const std::byte* codes, std::byte* 
       if (length > in_block) length = in_block;
       if (length > run.count - done) length = run.count - done;
       const float s = run.scales[(row / run.block_rows) * run.row_stride + block * run.col_stride];
-      overflowed += dequantize_stretch<To>(run, s, codes + done, out + To::kBytes * done, length);
+      overflowed += dequantize_stretch<To>(run, s, codes + done, out + To::kBytes * done, to_size(length));
       done += length;
       column += length;
       if (column == run.cols) {

@@ -1,5 +1,6 @@
 #include "tftf/transform/config_edit.h"
 
+#include "tftf/base/checked.h"
 #include "tftf/diagnostic/diagnostic.h"
 
 namespace tftf {
@@ -43,7 +44,7 @@ const JsonValue* ConfigText::object_at(const std::vector<std::string_view>& path
 }
 
 void ConfigText::splice(uint64_t begin, uint64_t end, std::string_view with) {
-  text_.replace(begin, end - begin, with);
+  text_.replace(to_size(begin), to_size(end - begin), with);
   document_ = parse_json(text_, JsonDialect::kPython);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tftf/base/checked.h"
 #include "tftf/simd/cast.h"
 #include "tftf/simd/floats.h"
 #include "tftf/simd/product.h"
@@ -131,7 +132,7 @@ Square product(const Square& a, const Square& b, uint64_t n) {
   Square c(a.size(), 0.0);
   for (uint64_t i = 0; i < n; ++i)
     for (uint64_t k = 0; k < n; ++k)
-      for (uint64_t j = 0; j < n; ++j) c[i * n + j] += a[i * n + k] * b[k * n + j];
+      for (uint64_t j = 0; j < n; ++j) c[to_size(i * n + j)] += a[to_size(i * n + k)] * b[to_size(k * n + j)];
   return c;
 }
 
@@ -141,39 +142,39 @@ Square cayley(const Square& q, uint64_t n) {
   Square a(q.size()), x(q.size());
   for (uint64_t i = 0; i < n; ++i)
     for (uint64_t j = 0; j < n; ++j) {
-      a[i * n + j] = (i == j ? 1.0 : 0.0) - q[i * n + j];
-      x[i * n + j] = (i == j ? 1.0 : 0.0) + q[i * n + j];
+      a[to_size(i * n + j)] = (i == j ? 1.0 : 0.0) - q[to_size(i * n + j)];
+      x[to_size(i * n + j)] = (i == j ? 1.0 : 0.0) + q[to_size(i * n + j)];
     }
   for (uint64_t c = 0; c < n; ++c) {
     uint64_t pivot = c;
     for (uint64_t r = c + 1; r < n; ++r)
-      if (std::fabs(a[r * n + c]) > std::fabs(a[pivot * n + c])) pivot = r;
+      if (std::fabs(a[to_size(r * n + c)]) > std::fabs(a[to_size(pivot * n + c)])) pivot = r;
     for (uint64_t j = 0; j < n && pivot != c; ++j) {
-      std::swap(a[c * n + j], a[pivot * n + j]);
-      std::swap(x[c * n + j], x[pivot * n + j]);
+      std::swap(a[to_size(c * n + j)], a[to_size(pivot * n + j)]);
+      std::swap(x[to_size(c * n + j)], x[to_size(pivot * n + j)]);
     }
     for (uint64_t r = 0; r < n; ++r) {
       if (r == c) continue;
-      const double f = a[r * n + c] / a[c * n + c];
+      const double f = a[to_size(r * n + c)] / a[to_size(c * n + c)];
       if (f == 0) continue;
       for (uint64_t j = 0; j < n; ++j) {
-        a[r * n + j] -= f * a[c * n + j];
-        x[r * n + j] -= f * x[c * n + j];
+        a[to_size(r * n + j)] -= f * a[to_size(c * n + j)];
+        x[to_size(r * n + j)] -= f * x[to_size(c * n + j)];
       }
     }
-    for (uint64_t j = 0; j < n; ++j) x[c * n + j] /= a[c * n + c];
-    for (uint64_t j = n; j-- > 0;) a[c * n + j] /= a[c * n + c];
+    for (uint64_t j = 0; j < n; ++j) x[to_size(c * n + j)] /= a[to_size(c * n + c)];
+    for (uint64_t j = n; j-- > 0;) a[to_size(c * n + j)] /= a[to_size(c * n + c)];
   }
   Square r(q.size());
   for (uint64_t i = 0; i < n; ++i)
-    for (uint64_t j = 0; j < n; ++j) r[i * n + j] = x[j * n + i];
+    for (uint64_t j = 0; j < n; ++j) r[to_size(i * n + j)] = x[to_size(j * n + i)];
   return r;
 }
 
 // I + 2Q + 2Q^2 ... with `terms` terms; the last power has the weight 1, but never the second.
 Square neumann(const Square& q, uint64_t n, uint32_t terms) {
   Square r(q.size(), 0.0), power = q;
-  for (uint64_t i = 0; i < n; ++i) r[i * n + i] = 1;
+  for (uint64_t i = 0; i < n; ++i) r[to_size(i * n + i)] = 1;
   if (terms < 2) return r;
   const auto add = [&](double weight) {
     for (size_t i = 0; i < r.size(); ++i) r[i] += weight * power[i];
@@ -202,8 +203,8 @@ void fill_rotation(const MergeProgram& program, T* to) {
     for (uint64_t i = 0; i < n; ++i)
       for (uint64_t j = i + 1; j < n; ++j, ++at) {
         const double value = element<double>(*program.rotation, at);
-        q[i * n + j] = value;
-        q[j * n + i] = -value;
+        q[to_size(i * n + j)] = value;
+        q[to_size(j * n + i)] = -value;
         squares += 2 * value * value;
       }
     if (program.rotation_limit > 0 && std::sqrt(squares) > program.rotation_limit)
@@ -212,7 +213,7 @@ void fill_rotation(const MergeProgram& program, T* to) {
     for (uint64_t i = 0; i < n; ++i)
       for (uint64_t j = 0; j < n; ++j)
         to[(block * n + i) * n + j] =
-            static_cast<T>(program.rotation_transposed ? d[j * n + i] : d[i * n + j]);
+            static_cast<T>(program.rotation_transposed ? d[to_size(j * n + i)] : d[to_size(i * n + j)]);
   }
 }
 

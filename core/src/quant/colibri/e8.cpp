@@ -7,6 +7,7 @@
 
 #include "quant/colibri/e8_grid.h"
 #include "tftf/base/bytes.h"
+#include "tftf/base/checked.h"
 #include "tftf/simd/floats.h"
 
 namespace tftf::colibri {
@@ -135,7 +136,7 @@ void hadamard(float* x, uint64_t length) noexcept {
 }  // namespace
 
 std::vector<float> e8_signs(uint64_t n) {
-  std::vector<float> signs(n);
+  std::vector<float> signs(to_size(n));
   uint64_t s = 417 + n;
   uint32_t byte = 0;
   for (uint64_t i = 0; i < n; ++i) {
@@ -145,7 +146,7 @@ std::vector<float> e8_signs(uint64_t n) {
       s ^= s >> 27;
       byte = static_cast<uint32_t>(s * 2685821657736338717u >> 56);
     }
-    signs[i] = byte >> (i % 8) & 1 ? -1.0f : 1.0f;
+    signs[to_size(i)] = byte >> (i % 8) & 1 ? -1.0f : 1.0f;
   }
   return signs;
 }
@@ -179,7 +180,7 @@ E8Rotation::E8Rotation(uint64_t columns) {
 void E8Rotation::forward(std::span<float> row) const noexcept {
   for (const Block& block : blocks_) {
     float* x = row.data() + block.begin;
-    for (uint64_t i = 0; i < block.length; ++i) x[i] *= signs_[block.signs + i];
+    for (uint64_t i = 0; i < block.length; ++i) x[i] *= signs_[to_size(block.signs + i)];
     hadamard(x, block.length);
   }
 }
@@ -188,7 +189,7 @@ void E8Rotation::inverse(std::span<float> row) const noexcept {
   for (const Block& block : blocks_) {
     float* x = row.data() + block.begin;
     hadamard(x, block.length);
-    for (uint64_t i = 0; i < block.length; ++i) x[i] *= signs_[block.signs + i];
+    for (uint64_t i = 0; i < block.length; ++i) x[i] *= signs_[to_size(block.signs + i)];
   }
 }
 

@@ -52,10 +52,10 @@ int32_t code_of(float w, float scale, const CodeRange& range) {
 
 // Stores code i of a row; the row starts as zero bytes.
 void put_code(Format format, std::span<std::byte> codes, uint64_t i, int32_t code) {
-  auto merge = [&codes](uint64_t at, uint32_t bits) { codes[at] |= static_cast<std::byte>(bits); };
+  auto merge = [&codes](uint64_t at, uint32_t bits) { codes[to_size(at)] |= static_cast<std::byte>(bits); };
   switch (format) {
     case Format::kInt8Row:
-      codes[i] = static_cast<std::byte>(code);
+      codes[to_size(i)] = static_cast<std::byte>(code);
       break;
     case Format::kInt2Row:
       merge(i / 4, static_cast<uint32_t>(code + 2) << (2 * (i % 4)));
@@ -75,10 +75,10 @@ void put_code(Format format, std::span<std::byte> codes, uint64_t i, int32_t cod
 }
 
 int32_t get_code(Format format, std::span<const std::byte> codes, uint64_t i) {
-  auto byte = [&codes](uint64_t at) { return static_cast<uint32_t>(codes[at]); };
+  auto byte = [&codes](uint64_t at) { return static_cast<uint32_t>(codes[to_size(at)]); };
   switch (format) {
     case Format::kInt8Row:
-      return static_cast<int8_t>(codes[i]);
+      return static_cast<int8_t>(codes[to_size(i)]);
     case Format::kInt2Row:
       return static_cast<int32_t>(byte(i / 4) >> (2 * (i % 4)) & 3) - 2;
     case Format::kInt3G64: {
@@ -110,10 +110,10 @@ void encode_row(const IntegerSpec& spec, std::span<const float> row, std::span<s
   std::memset(codes.data(), 0, codes.size());
   for (uint64_t begin = 0, s = 0; begin < row.size(); begin += scope, ++s) {
     const uint64_t count = std::min<uint64_t>(scope, row.size() - begin);
-    const float scale = scale_of(row.subspan(begin, count), range.highest);
-    scales[s] = scale;
+    const float scale = scale_of(row.subspan(to_size(begin), to_size(count)), range.highest);
+    scales[to_size(s)] = scale;
     for (uint64_t i = begin; i < begin + count; ++i)
-      put_code(spec.format, codes, i, code_of(row[i], scale, range));
+      put_code(spec.format, codes, i, code_of(row[to_size(i)], scale, range));
   }
   if (spec.format == Format::kInt3G64)
     for (uint64_t i = row.size(); i % kInt3Group != 0; ++i) put_code(spec.format, codes, i, 0);
@@ -123,7 +123,7 @@ void decode_row(const IntegerSpec& spec, std::span<const std::byte> codes, std::
                 std::span<float> row) noexcept {
   const uint64_t scope = scope_size(spec, row.size());
   for (uint64_t i = 0; i < row.size(); ++i)
-    row[i] = static_cast<float>(get_code(spec.format, codes, i)) * scales[i / scope];
+    row[to_size(i)] = static_cast<float>(get_code(spec.format, codes, i)) * scales[to_size(i / scope)];
 }
 
 }  // namespace tftf::colibri

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "tftf/base/checked.h"
 #include "tftf/base/crc32.h"
 
 namespace tftf::colibri {
@@ -12,7 +13,7 @@ namespace {
 constexpr uint32_t kLowest = 1u << 23;  // states live in [kLowest, 256 * kLowest)
 
 uint32_t nibble(Bytes packed, uint64_t j) {
-  return static_cast<uint32_t>(packed[j / 2]) >> (4 * (j % 2)) & 15;
+  return static_cast<uint32_t>(packed[to_size(j / 2)]) >> (4 * (j % 2)) & 15;
 }
 
 // Symbols stream, stream + 256, … of the record.
@@ -37,7 +38,7 @@ std::vector<std::byte> encode_stream(Bytes packed, uint64_t symbols, uint32_t st
 }
 
 void put_nibble(std::vector<std::byte>& packed, uint64_t j, uint32_t symbol) {
-  packed[j / 2] |= static_cast<std::byte>(symbol << (4 * (j % 2)));
+  packed[to_size(j / 2)] |= static_cast<std::byte>(symbol << (4 * (j % 2)));
 }
 
 std::optional<RansFault> decode_stream(Bytes bytes, uint64_t symbols, uint32_t stream, const RansTable& table,
@@ -197,7 +198,7 @@ std::optional<RansFailure> decode_rans(Bytes record, const RansTable& table, uin
   };
   if (!all_zero(16 + 4 * 257, kRansRecordHeader) || !all_zero(kRansRecordHeader + payload, padded))
     return failure(kPadNonzero, "padding bytes are not zero");
-  packed.assign(bytes, std::byte{0});
+  packed.assign(to_size(bytes), std::byte{0});
   for (uint32_t i = 0; i < kRansStreams; ++i) {
     const Bytes stream = record.subspan(kRansRecordHeader + offset(i), offset(i + 1) - offset(i));
     if (auto fault = decode_stream(stream, symbols, i, table, packed))
