@@ -22,11 +22,15 @@ function nodeAt(input: Input, children: Map<number, number[]>, path: string): nu
   return at;
 }
 
-const firstTensor = (input: Input, children: Map<number, number[]>, node: number): number => {
-  let at = node;
-  for (let list = children.get(at); list; list = children.get(at)) at = list[0]!;
-  return input.tree.tensor[at]!;
-};
+// The tensor that a tile stands for: its own, or a module's that is nearly all of it. -1: it is worth a look inside.
+function tensorOf(input: Input, children: Map<number, number[]>, node: number): number {
+  const at = throughOnlyChildren(node, children);
+  const list = children.get(at);
+  if (!list) return input.tree.tensor[at]!;
+  const { bytes } = input.tree;
+  const heaviest = list.reduce((most, child) => (bytes[child]! > bytes[most]! ? child : most));
+  return list.every((child) => !children.has(child)) && bytes[heaviest]! >= 0.95 * bytes[at]! ? input.tree.tensor[heaviest]! : -1;
+}
 
 interface Painted {
   tiles: Tile[];
@@ -134,9 +138,9 @@ export function Treemap({ input }: { input: Input }) {
   const zoom = (node: number) => go('overview', node === 0 ? '' : pathOf(input, node));
   const enter = (tile: Tile) => {
     if (tile.node < 0) return;
-    const below = throughOnlyChildren(tile.node, children);
-    if (children.has(below)) return zoom(below);
-    go('tensors', input.tensors.names[firstTensor(input, children, tile.node)] ?? '');
+    const tensor = tensorOf(input, children, tile.node);
+    if (tensor < 0) zoom(throughOnlyChildren(tile.node, children));
+    else go('tensors', input.tensors.names[tensor]!);
   };
   const under = (event: MouseEvent): Tile | null => {
     const box = canvas.current!.getBoundingClientRect();
@@ -191,7 +195,7 @@ export function Treemap({ input }: { input: Input }) {
         onKeyDown={keys}
       />
       <p id="treemap-readout" class="readout" aria-live="polite">
-        {marked ? <Readout input={input} tile={marked} tensor={marked.node < 0 || !marked.leaf ? -1 : input.tree.tensor[throughOnlyChildren(marked.node, children)]!} /> : <span class="muted">Point at a tile, or move with the arrow keys. Click or Enter looks inside.</span>}
+        {marked ? <Readout input={input} tile={marked} tensor={marked.node < 0 || !marked.leaf ? -1 : tensorOf(input, children, marked.node)} /> : <span class="muted">Point at a tile, or move with the arrow keys. Click or Enter looks inside.</span>}
       </p>
     </section>
   );
