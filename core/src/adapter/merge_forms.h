@@ -57,8 +57,7 @@ Program vera_program(const FormContext& context, const ModuleParts& parts, const
 Program ia3_program(const FormContext& context, const ModuleParts& parts, const TensorView& base,
                     std::string_view path, bool& scales_bias);
 Program ia3_bias_program(const FormContext& context, const ModuleParts& parts, const TensorView& base);
-Program rotation_program(const FormContext& context, const ModuleParts& parts, const TensorView& base,
-                         std::string_view path);
+Program rotation_program(const FormContext& context, const ModuleParts& parts, const TensorView& base);
 // Rows of an embedding table; `rows` in the order of the stored ones.
 Program token_program(const FormContext& context, const NamedTensor& stored,
                       const std::vector<uint64_t>& rows, const TensorView& base);

@@ -1,0 +1,267 @@
+#include "adapter/merge_resolver.h"
+
+#include <algorithm>
+
+#include "adapter/merge_names.h"
+#include "tftf/base/escape.h"
+#include "tftf/base/size_text.h"
+
+namespace tftf::merge {
+
+void Resolver::find_parameters() {
+  if (config_.target_parameters.empty()) return;
+  for (uint32_t i = 0; i < base_.size(); ++i) {
+    const std::string_view name = base_[i].name;
+    const bool named =
+        std::any_of(config_.target_parameters.begin(), config_.target_parameters.end(),
+                    [&](const std::string& entry) { return ends_with_component(name, entry); });
+    if (!named) continue;
+    const size_t dot = name.rfind('.');
+    parameters_[std::string(dot == std::string_view::npos ? "" : name.substr(0, dot))].push_back(i);
+  }
+}
+
+TensorView Resolver::view(uint32_t i) const {
+  TensorView view = base_[i];
+  if (by_base_[i].replacement != nullptr) view.shape = &by_base_[i].replaced_shape;
+  return view;
+}
+
+Result<void> Resolver::place(const ModuleParts& parts) {
+  if (config_.method == PeftMethod::kLora) TFTF_TRY(check_pair(parts));
+  if (const auto at = parameters_.find(parts.module); at != parameters_.end()) {
+    auto done = place_parameter(parts, at->second);
+    if (!done) return std::move(done).error();
+    if (*done) return {};
+  }
+  auto verdict = is_target(parts.module);
+  if (!verdict) return std::move(verdict).error();
+  if (!*verdict) {
+    if (parameters_.count(parts.module) > 0) {
+      unmatched_.push_back(parts.module);
+    } else {
+      ++result_.skipped;
+    }
+    return {};
+  }
+  const std::optional<uint32_t> base = find_weight(parts);
+  if (!base) {
+    unmatched_.push_back(parts.module);
+    return {};
+  }
+  return place_at(parts, *base);
+}
+
+Result<bool> Resolver::is_target(const std::string& module) const {
+  auto verdict = targeting_->verdict(module);
+  if (!verdict) return std::move(verdict).error();
+  if (*verdict == TargetVerdict::kTargeted) return true;
+  // The projections of a MultiheadAttention are targeted by the name of the whole.
+  constexpr std::string_view kOut = ".out_proj";
+  if (*verdict != TargetVerdict::kNotTargeted || !module.ends_with(kOut)) return false;
+  const std::string whole = module.substr(0, module.size() - kOut.size());
+  if (by_name_.count(whole + ".in_proj_weight") == 0) return false;
+  auto of_whole = targeting_->verdict(whole);
+  if (!of_whole) return std::move(of_whole).error();
+  return *of_whole == TargetVerdict::kTargeted;
+}
+
+std::optional<uint32_t> Resolver::find_weight(const ModuleParts& parts) const {
+  for (const std::string& name :
+       {joined(parts.module, "weight"), joined(parts.module, "in_proj_weight"), parts.module}) {
+    if (const auto at = by_name_.find(name); at != by_name_.end()) return at->second;
+  }
+  return std::nullopt;
+}
+
+Result<void> Resolver::check_pair(const ModuleParts& parts) const {
+  using P = PeftPart;
+  const bool linear = parts.has(P::kLoraA) || parts.has(P::kLoraB);
+  const bool embedding = parts.has(P::kEmbeddingA) || parts.has(P::kEmbeddingB);
+  if ((linear && !parts.has_pair()) || (embedding && !parts.has_embedding_pair()) ||
+      (!linear && !embedding)) {
+    return form_error(
+        ErrorCode::kRefusedMissing, context_, parts.first_name(),
+        "has no twin: its module " + quote_name(parts.module) + " lacks one of the pair A and B");
+  }
+  if (linear && embedding)
+    return form_error(ErrorCode::kRefusedAmbiguous, context_, parts.first_name(),
+                      "belongs to a module that has a pair of an embedding, too");
+  return {};
+}
+
+Result<bool> Resolver::place_parameter(const ModuleParts& parts, const std::vector<uint32_t>& candidates) {
+  std::vector<uint32_t> fits;
+  for (const uint32_t i : candidates)
+    if (merge::fits_parameter(parts, *base_[i].shape)) fits.push_back(i);
+  if (fits.empty()) return false;
+  if (fits.size() > 1) {
+    std::vector<std::string> names;
+    for (const uint32_t i : fits) names.emplace_back(base_[i].name);
+    return form_error(ErrorCode::kRefusedAmbiguous, context_, parts.first_name(),
+                      "fits several parameters alike: " + listed(names));
+  }
+  TFTF_TRY(place_program(parts, fits[0], [&](const TensorView& base, std::string_view path) {
+    return merge::parameter_program(context_, parts, base, path);
+  }));
+  ++result_.merged;
+  return true;
+}
+
+template <class Make>
+Result<void> Resolver::place_program(const ModuleParts& parts, uint32_t i, Make make) {
+  TFTF_TRY(check_dtype(i));
+  Slot& slot = by_base_[i];
+  if (slot.program != nullptr) {
+    return form_error(ErrorCode::kRefusedAmbiguous, context_, parts.first_name(),
+                      "and " + quote_name(slot.by) + " are both for " + quote_name(base_[i].name));
+  }
+  const TensorView base = view(i);
+  std::string_view path = base.name;
+  if (path.ends_with(".weight")) path.remove_suffix(7);
+  auto program = make(base, path);
+  if (!program) return std::move(program).error();
+  slot.program = *std::move(program);
+  slot.by = parts.first_name();
+  return {};
+}
+
+Result<void> Resolver::place_at(const ModuleParts& parts, uint32_t i) {
+  bool scales_bias = false;
+  TFTF_TRY(place_program(parts, i, [&](const TensorView& base, std::string_view path) -> merge::Program {
+    switch (config_.method) {
+      case PeftMethod::kLoha:
+        return merge::hadamard_program(context_, parts, base, path);
+      case PeftMethod::kLokr:
+        return merge::kronecker_program(context_, parts, base, path);
+      case PeftMethod::kVera:
+        return merge::vera_program(context_, parts, shared_, base, path);
+      case PeftMethod::kIa3:
+        return merge::ia3_program(context_, parts, base, path, scales_bias);
+      case PeftMethod::kOft:
+        return merge::rotation_program(context_, parts, base);
+      case PeftMethod::kLora:
+      case PeftMethod::kBoft:
+      case PeftMethod::kAdaLora:
+        break;
+    }
+    return parts.has_embedding_pair() ? merge::embedding_program(context_, parts, base, path)
+                                      : merge::low_rank_program(context_, parts, base, path);
+  }));
+  ++result_.merged;
+  const auto bias = by_name_.find(joined(parts.module, "bias"));
+  if (parts.has(PeftPart::kLoraBBias)) {
+    if (bias == by_name_.end() || parts.has_embedding_pair()) {
+      return form_error(
+          ErrorCode::kRefusedMissing, context_, parts.parts.at(PeftPart::kLoraBBias)->name,
+          "is added to a bias, and the base has no " + quote_name(joined(parts.module, "bias")));
+    }
+    const uint64_t rank = by_base_[i].program->right.rows;  // of the pair that was taken
+    std::string_view path = base_[i].name;
+    if (path.ends_with(".weight")) path.remove_suffix(7);
+    return place_program(parts, bias->second, [&](const TensorView& base, std::string_view) {
+      return merge::bias_program(context_, parts, base, path, rank);
+    });
+  }
+  if (scales_bias && bias != by_name_.end()) {
+    return place_program(parts, bias->second, [&](const TensorView& base, std::string_view) {
+      return merge::ia3_bias_program(context_, parts, base);
+    });
+  }
+  return {};
+}
+
+Result<void> Resolver::check_dtype(uint32_t i) const {
+  const TensorView& base = base_[i];
+  if (is_floating(base.dtype) && dtype_bits(base.dtype) >= 16) return {};
+  const Slot& slot = by_base_[i];
+  if (slot.program == nullptr && slot.replacement != nullptr) return {};  // checked by check_replacement()
+  return Error{.code = ErrorCode::kRefusedUnsupported,
+               .message = "Tensor " + quote_name(base.name) + " of the base is " +
+                          std::string(dtype_name(base.dtype)) + ", into which nothing can be merged; " +
+                          (is_fp8(base.dtype) ? "dequantise it in the same run: dequant-fp8 --merge-lora."
+                                              : "the weights must be plain floats."),
+               .tensor = std::string(base.name),
+               .expected = "F32, F16, BF16 or F64",
+               .found = std::string(dtype_name(base.dtype))};
+}
+
+Result<void> Resolver::place_tokens() {
+  std::vector<bool> used(config_.trainable_tokens.size());
+  for (const Saved& token : tokens_) {
+    const TokenIndices* indices = nullptr;
+    for (size_t t = 0; t < used.size(); ++t) {
+      const TokenIndices& candidate = config_.trainable_tokens[t];
+      if (!candidate.module.empty() && !ends_with_component(token.module, candidate.module)) continue;
+      if (indices != nullptr)
+        return form_error(ErrorCode::kRefusedAmbiguous, context_, token.tensor->name,
+                          "is named by several entries of trainable_token_indices");
+      indices = &candidate;
+      used[t] = true;
+    }
+    if (indices == nullptr) {
+      return form_error(ErrorCode::kRefusedMissing, context_, token.tensor->name,
+                        "has no trainable_token_indices that say which rows it replaces");
+    }
+    const DType dtype = token.tensor->data.dtype;
+    if (!is_floating(dtype) || dtype_bits(dtype) < 16)
+      return form_error(ErrorCode::kRefusedUnsupported, context_, token.tensor->name,
+                        "is " + std::string(dtype_name(dtype)) + ", which is no dtype of a weight");
+    const auto at = by_name_.find(joined(token.module, "weight"));
+    if (at == by_name_.end()) {
+      unmatched_.push_back(token.module);
+      continue;
+    }
+    TFTF_TRY(set_rows(token, *indices, at->second));
+    ++tables_;
+    TFTF_TRY(set_tied_rows(token, *indices, at->second));
+  }
+  if (!tokens_.empty() && options_.scale != 1)
+    result_.notices.push_back("--scale does not touch the rows of trained tokens: they are stored whole.");
+  return {};
+}
+
+Result<void> Resolver::set_rows(const Saved& token, const TokenIndices& indices, uint32_t i) {
+  TFTF_TRY(check_dtype(i));
+  auto rows = merge::token_program(context_, *token.tensor, indices.rows, view(i));
+  if (!rows) return std::move(rows).error();
+  Slot& slot = by_base_[i];
+  if (slot.program == nullptr) {
+    slot.program = *std::move(rows);
+    slot.by = token.tensor->name;
+    return {};
+  }
+  if (slot.program->set_rows != nullptr) return twice(token.tensor->name, std::string(base_[i].name));
+  auto both = std::make_shared<MergeProgram>(*slot.program);
+  both->set_rows = (*rows)->set_rows;
+  both->set_row_numbers = std::move((*rows)->set_row_numbers);
+  both->word += " + " + (*rows)->word;
+  slot.program = std::move(both);
+  return {};
+}
+
+Result<void> Resolver::set_tied_rows(const Saved& token, const TokenIndices& indices, uint32_t i) {
+  if (!tied_) return {};
+  const auto head = by_name_.find("lm_head.weight");
+  if (head == by_name_.end() || head->second == i || *base_[head->second].shape != *base_[i].shape) return {};
+  const bool own = std::any_of(tokens_.begin(), tokens_.end(),
+                               [&](const Saved& other) { return other.module == "lm_head"; });
+  if (own || by_base_[head->second].replacement != nullptr) return {};
+  result_.notices.push_back("\"lm_head.weight\" is tied to " + quote_name(base_[i].name) +
+                            " and gets the same rows.");
+  return set_rows(token, indices, head->second);
+}
+
+void Resolver::note_tied_weights() {
+  if (!tied_ || by_name_.count("lm_head.weight") > 0) return;
+  for (const auto& change : result_.changes) {
+    if (change.program == nullptr || change.program->delta == MergeProgram::Delta::kNone) continue;
+    if (!base_[change.base].name.ends_with("embed_tokens.weight") &&
+        !base_[change.base].name.ends_with("wte.weight"))
+      continue;
+    result_.notices.push_back("The output head is tied to " + quote_name(base_[change.base].name) +
+                              ", so that merging into it changes the output, too.");
+  }
+}
+
+}  // namespace tftf::merge
