@@ -226,6 +226,10 @@ def other_modules():
     case("MultiheadAttention", [w, o], [a, b, oa, ob], lora_config(2, 2, ["attn"]),
          [merged(w, add(w.values, matmul(b.values, a.values, 12, 2, 4, f32), 1, f32)),
           merged(o, add(o.values, matmul(ob.values, oa.values, 4, 2, 4, f32), 1, f32))])
+    case("MultiheadAttention with a rank of its own", [w, o], [a, b, oa, ob],
+         lora_config(8, 2, ["attn"], rank_pattern={"attn": 2}, alpha_pattern={"attn": 6}),
+         [merged(w, add(w.values, matmul(b.values, a.values, 12, 2, 4, f32), 3, f32)),
+          merged(o, add(o.values, matmul(ob.values, oa.values, 4, 2, 4, f32), 3, f32))])
 
 
 def saved_tensors():

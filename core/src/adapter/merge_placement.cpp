@@ -52,18 +52,23 @@ Result<void> Resolver::place(const ModuleParts& parts) {
   return place_at(parts, *base);
 }
 
-Result<bool> Resolver::is_target(const std::string& module) const {
-  auto verdict = targeting_->verdict(module);
-  if (!verdict) return std::move(verdict).error();
-  if (*verdict == TargetVerdict::kTargeted) return true;
-  // The projections of a MultiheadAttention are targeted by the name of the whole.
+std::optional<std::string> Resolver::attention_of(const std::string& module) const {
   constexpr std::string_view kOut = ".out_proj";
-  if (*verdict != TargetVerdict::kNotTargeted || !module.ends_with(kOut)) return false;
-  const std::string whole = module.substr(0, module.size() - kOut.size());
-  if (by_name_.count(whole + ".in_proj_weight") == 0) return false;
-  auto of_whole = targeting_->verdict(whole);
-  if (!of_whole) return std::move(of_whole).error();
-  return *of_whole == TargetVerdict::kTargeted;
+  if (!module.ends_with(kOut)) return std::nullopt;
+  std::string whole = module.substr(0, module.size() - kOut.size());
+  if (by_name_.count(whole + ".in_proj_weight") == 0) return std::nullopt;
+  return whole;
+}
+
+Result<bool> Resolver::is_target(const std::string& module) const {
+  for (const auto& name : {std::optional(module), attention_of(module)}) {
+    if (!name) break;
+    auto verdict = targeting_->verdict(*name);
+    if (!verdict) return std::move(verdict).error();
+    if (*verdict == TargetVerdict::kTargeted) return true;
+    if (*verdict != TargetVerdict::kNotTargeted) return false;
+  }
+  return false;
 }
 
 std::optional<uint32_t> Resolver::find_weight(const ModuleParts& parts) const {
@@ -101,7 +106,9 @@ Result<bool> Resolver::place_parameter(const ModuleParts& parts, const std::vect
     return form_error(ErrorCode::kRefusedAmbiguous, context_, parts.first_name(),
                       "fits several parameters alike: " + listed(names));
   }
-  TFTF_TRY(place_program(parts, fits[0], [&](const TensorView& base, std::string_view path) {
+  TFTF_TRY(place_program(parts, fits[0], [&](const TensorView& base) {
+    std::string_view path = base.name;
+    if (path.ends_with(".weight")) path.remove_suffix(7);
     return merge::parameter_program(context_, parts, base, path);
   }));
   ++result_.merged;
@@ -117,9 +124,7 @@ Result<void> Resolver::place_program(const ModuleParts& parts, uint32_t i, Make 
                       "and " + quote_name(slot.by) + " are both for " + quote_name(base_[i].name));
   }
   const TensorView base = view(i);
-  std::string_view path = base.name;
-  if (path.ends_with(".weight")) path.remove_suffix(7);
-  auto program = make(base, path);
+  auto program = make(base);
   if (!program) return std::move(program).error();
   slot.program = *std::move(program);
   slot.by = parts.first_name();
@@ -128,7 +133,8 @@ Result<void> Resolver::place_program(const ModuleParts& parts, uint32_t i, Make 
 
 Result<void> Resolver::place_at(const ModuleParts& parts, uint32_t i) {
   bool scales_bias = false;
-  TFTF_TRY(place_program(parts, i, [&](const TensorView& base, std::string_view path) -> merge::Program {
+  const std::string path = pattern_path(parts.module);
+  TFTF_TRY(place_program(parts, i, [&](const TensorView& base) -> merge::Program {
     switch (config_.method) {
       case PeftMethod::kLoha:
         return merge::hadamard_program(context_, parts, base, path);
@@ -157,14 +163,12 @@ Result<void> Resolver::place_at(const ModuleParts& parts, uint32_t i) {
           "is added to a bias, and the base has no " + quote_name(joined(parts.module, "bias")));
     }
     const uint64_t rank = by_base_[i].program->right.rows;  // of the pair that was taken
-    std::string_view path = base_[i].name;
-    if (path.ends_with(".weight")) path.remove_suffix(7);
-    return place_program(parts, bias->second, [&](const TensorView& base, std::string_view) {
+    return place_program(parts, bias->second, [&](const TensorView& base) {
       return merge::bias_program(context_, parts, base, path, rank);
     });
   }
   if (scales_bias && bias != by_name_.end()) {
-    return place_program(parts, bias->second, [&](const TensorView& base, std::string_view) {
+    return place_program(parts, bias->second, [&](const TensorView& base) {
       return merge::ia3_bias_program(context_, parts, base);
     });
   }

@@ -44,6 +44,10 @@ class Resolver {
   void find_parameters();
   TensorView view(uint32_t i) const;
   Result<void> place(const ModuleParts& parts);
+  // The MultiheadAttention that a module is the output projection of: it is targeted, and its rank given, by that name.
+  std::optional<std::string> attention_of(const std::string& module) const;
+  // What rank and alpha patterns are matched against.
+  std::string pattern_path(const std::string& module) const { return attention_of(module).value_or(module); }
   Result<bool> is_target(const std::string& module) const;
   std::optional<uint32_t> find_weight(const ModuleParts& parts) const;
   Result<void> check_pair(const ModuleParts& parts) const;

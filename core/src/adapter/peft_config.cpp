@@ -92,11 +92,10 @@ class ConfigReader {
       const auto known = std::find_if(std::begin(kMethods), std::end(kMethods),
                                       [&](const auto& m) { return m.name == upper; });
       if (known == std::end(kMethods))
-        return refuse(
-            "peft_type",
-            quote_name(type->text) +
-                " cannot be merged into a base; known are LORA, LOHA, LOKR, IA3, VERA, OFT, BOFT and ADALORA",
-            ErrorCode::kRefusedUnsupported);
+        return refuse("peft_type",
+                      quote_name(type->text) +
+                          " cannot be merged into a base; known are LORA, LOHA, LOKR, IA3, VERA and OFT",
+                      ErrorCode::kRefusedUnsupported);
       config_.method = known->method;
     }
     for (const auto& [key, what] : kUnsupported)

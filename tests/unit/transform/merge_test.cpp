@@ -237,6 +237,75 @@ TEST_CASE("dequantising and merging in one pass gives the bytes of two commands"
   }
 }
 
+TEST_CASE("merging and casting in one pass gives the bytes of two commands, whatever the merge needs whole") {
+  const Operation cast{"cast", {{"dtype", {"float16"}}}};
+  for (const MergeCase& c : merge_cases()) {
+    if (!c.error.empty()) continue;
+    INFO(c.title);
+    const auto first = run_case(c, kDefaultTileBytes, nullptr, 0);
+    REQUIRE(first.ok());
+    MemoryModel middle;
+    for (const auto& [name, content] : first->files) middle.files[name] = content;
+    const auto second = transform_in_memory(middle, {cast});
+    REQUIRE(second.ok());
+    const auto adapter = adapter_of(c.adapter, c.config);
+    REQUIRE(adapter.ok());
+    MemoryModel model;
+    model.files["model.safetensors"] = model_file(c.base);
+    if (!c.model_config.empty()) model.files["config.json"] = c.model_config;
+    for (const uint64_t tile : {uint64_t{64}, uint64_t{1000}, kDefaultTileBytes}) {
+      TransformRequest request{.command = "run", .operations = {merge_operation(*adapter, c.options), cast}};
+      request.tile_bytes = tile;
+      const auto once = transform_in_memory(model, model.folder(), std::move(request));
+      REQUIRE(once.ok());
+      const auto a = result_tensors(*once), b = result_tensors(*second);
+      REQUIRE(a.size() == b.size());
+      for (const auto& [name, tensor] : b) {
+        INFO(name);
+        CHECK(a.at(name).bytes == tensor.bytes);
+      }
+    }
+  }
+}
+
+TEST_CASE("experts are dequantised and merged in one pass, their scales cut between experts or not") {
+  for (const uint64_t rows : {uint64_t{8}, uint64_t{6}}) {  // a multiple of the block, and none
+    const uint64_t experts = 3, cols = 5, rank = 2, grid = (rows + 3) / 4 * 2;
+    std::string codes = random_bytes(experts * rows * cols, 5);
+    for (char& c : codes)
+      if ((c & 0x7F) == 0x7F) c = 0x38;
+    std::vector<float> scales(experts * grid), a(experts * rank * cols), b(rows * rank * experts);
+    for (size_t i = 0; i < scales.size(); ++i) scales[i] = 0.01f * static_cast<float>(i + 1);
+    for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 7) - 3;
+    for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 5) * 0.25f - 0.5f;
+    const auto adapter =
+        adapter_of({{"x.experts.lora_A.weight", DType::F32, {experts * rank, cols}, f32_bytes(a)},
+                    {"x.experts.lora_B.weight", DType::F32, {rows, rank * experts}, f32_bytes(b)}},
+                   R"({"peft_type":"LORA","r":2,"lora_alpha":2,"target_parameters":["experts.up"]})");
+    REQUIRE(adapter.ok());
+    MemoryModel model;
+    model.files["model.safetensors"] =
+        model_file({{"x.experts.up", DType::F8_E4M3, {experts, rows, cols}, codes},
+                    {"x.experts.up_scale_inv", DType::F32, {experts, (rows + 3) / 4, 2}, f32_bytes(scales)}});
+    const Operation dequant{"dequant-fp8", {{"block-size", {"4"}}}};
+    const auto plain = transform_in_memory(model, {dequant});
+    INFO((plain.ok() ? "" : plain.error().message));
+    REQUIRE(plain.ok());
+    MemoryModel middle;
+    for (const auto& [name, content] : plain->files) middle.files[name] = content;
+    const auto second = transform_in_memory(middle, {merge_operation(*adapter)});
+    REQUIRE(second.ok());
+    for (const uint64_t tile : {uint64_t{16}, kDefaultTileBytes}) {
+      TransformRequest request{.command = "run", .operations = {dequant, merge_operation(*adapter)}};
+      request.tile_bytes = tile;
+      const auto once = transform_in_memory(model, model.folder(), std::move(request));
+      REQUIRE(once.ok());
+      CHECK(result_tensors(*once).at("x.experts.up").bytes ==
+            result_tensors(*second).at("x.experts.up").bytes);
+    }
+  }
+}
+
 TEST_CASE("numbers of options are read as Python's float reads them, finite ones only") {
   CHECK(parse_number("0.5") == 0.5);
   CHECK(parse_number(".5") == 0.5);
