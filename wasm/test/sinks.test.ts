@@ -121,6 +121,16 @@ test('what must not be written is refused before anything is', () => withScratch
   expect(existsSync(join(input, 'below'))).toBe(false);
 }));
 
+test('a folder that holds the input is refused, whatever its name', () => withScratch(async folder => {
+  const file = join(folder, 'model-00002-of-00003.safetensors');
+  writeFileSync(file, bytes);
+  const sink = pathSink(folder, { overwrite: true });
+  const plan = await castPlan(await pathTree(file), sink);
+  await expect(run(plan, sink)).rejects.toThrow('it holds an input');
+  expect(readdirSync(folder)).toEqual(['model-00002-of-00003.safetensors']);
+  await plan.close();
+}));
+
 test('an input that changes is noticed', () => withScratch(async folder => {
   const file = join(folder, 'model.safetensors');
   writeFileSync(file, bytes);

@@ -195,6 +195,7 @@ export function folderSink(folder: FileSystemDirectoryHandle, options: FolderSin
     async begin(files: OutputFile[], input: SourceTree): Promise<void> {
       await checkPermission(folder);
       if (await isInput(folder, input)) throw refused(folder.name, 'it is or lies in the input folder');
+      if (input.main !== undefined && await holds(folder, input)) throw refused(folder.name, `it holds an input, ${quoteName(input.main)}`);
       order = files.map(file => file.name);
       const ours = new Set(order.flatMap(name => [name, name + PART]));
       try {
@@ -238,6 +239,14 @@ export function folderSink(folder: FileSystemDirectoryHandle, options: FolderSin
 
 async function exists(folder: FileSystemDirectoryHandle, name: string): Promise<boolean> {
   return folder.getFileHandle(name).then(() => true, () => false);
+}
+
+/** A lone file has no handle to compare: a file of its name and size there is taken for it. */
+async function holds(folder: FileSystemDirectoryHandle, input: SourceTree): Promise<boolean> {
+  const name = input.main!;
+  const wanted = await input.find(name);
+  const there = await folder.getFileHandle(name).then(handle => handle.getFile(), () => undefined);
+  return wanted !== undefined && there !== undefined && there.size === wanted.size;
 }
 
 /** Whether files can be renamed there: not every browser does it outside its private file system. */

@@ -189,6 +189,13 @@ export function checkTarget(name: string, options: PathSinkOptions, folder: stri
     if (id !== undefined && inputs.has(id)) throw refused(file, 'it is an input');
   }
   if (!fs.existsSync(target)) return;
+  if (!options.single) {
+    // Stale shards are removed and side files replaced there, whatever they are called.
+    for (const file of fs.readdirSync(target)) {
+      const id = identity(path.join(target, file));
+      if (id !== undefined && inputs.has(id)) throw refused(name, `it holds an input, ${quoteName(file)}`);
+    }
+  }
   const ours = new Set(names.flatMap(one => [one, one + PART]));
   for (const file of fs.readdirSync(target).sort()) {
     if (options.single && !ours.has(file)) continue;
