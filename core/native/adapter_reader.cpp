@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "tftf/adapter/adapter_search.h"
 #include "tftf/adapter/dcp.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/natural_order.h"
@@ -14,9 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kModelName = "adapter_model.safetensors";
 constexpr std::string_view kConfigName = "adapter_config.json";
-constexpr std::string_view kDcpName = ".metadata";
 constexpr uint64_t kMaxConfig = uint64_t{16} << 20;
 
 std::string in_folder(const std::string& folder, std::string_view name) {
@@ -30,12 +29,6 @@ bool is_folder(const std::string& path) {
 bool is_file(const std::string& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
-}
-
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
 }
 
 Result<std::vector<FileEntry>> entries_of(const std::string& folder) {
@@ -72,17 +65,12 @@ Result<AdapterConfigText> read_config(const std::string& path) {
   return config;
 }
 
-// `named`: given by the user; `hint`: of a training folder; else what lies in `beside`, if anything does.
+// `named`: given by the user; else what lies in `beside`, if anything does.
 Result<std::optional<AdapterConfigText>> choose_config(const std::optional<std::string>& named,
-                                                       const std::optional<std::string>& hint,
                                                        const std::string& beside) {
-  std::optional<std::string> path = named ? named : hint;
-  if (!path) {
-    const std::string found = in_folder(beside, kConfigName);
-    if (!is_file(found)) return std::optional<AdapterConfigText>();
-    path = found;
-  }
-  Result<AdapterConfigText> config = read_config(*path);
+  const std::string path = named ? *named : in_folder(beside, kConfigName);
+  if (!named && !is_file(path)) return std::optional<AdapterConfigText>();
+  Result<AdapterConfigText> config = read_config(path);
   if (!config) return std::move(config).error();
   return std::optional<AdapterConfigText>(*std::move(config));
 }
@@ -109,10 +97,8 @@ Result<std::vector<NamedTensor>> load_file(const std::string& path, uint64_t max
   return loader.take();
 }
 
-Result<std::vector<NamedTensor>> load_dcp(const std::string& folder) {
-  auto files = entries_of(folder);
-  if (!files) return std::move(files).error();
-  DcpReader reader(*std::move(files));
+Result<std::vector<NamedTensor>> load_dcp(const std::string& folder, std::vector<FileEntry> files) {
+  DcpReader reader(std::move(files));
   while (true) {
     const std::vector<ReadRequest> requests = reader.want();
     if (requests.empty()) return reader.take();
@@ -124,141 +110,50 @@ Result<std::vector<NamedTensor>> load_dcp(const std::string& folder) {
   }
 }
 
-class Search {
- public:
-  explicit Search(const AdapterRequest& request) : request_(request) {}
-
-  Result<std::shared_ptr<const Adapter>> read() {
-    const std::string& path = request_.path;
-    std::error_code error;
-    if (!fs::exists(path, error)) {
-      return Error{.code = ErrorCode::kUsagePath,
-                   .message = "The adapter " + quote_name(path) + " does not exist.",
-                   .file = path};
-    }
-    if (!is_folder(path)) {
-      if (request_.dcp_only) {
-        return Error{.code = ErrorCode::kUsagePath,
-                     .message = quote_name(path) + " is a file where a folder is needed.",
-                     .file = path};
-      }
-      return read_file(path, std::nullopt);
-    }
-    if (is_file(in_folder(path, kDcpName))) return read_dcp(path, std::nullopt);
-    auto checkpoint = last_checkpoint(path);
-    if (!checkpoint) return std::move(checkpoint).error();
-    if (*checkpoint) return read_training(path, **checkpoint);
-    return request_.dcp_only ? read_dcp(path, std::nullopt) : read_folder(path, std::nullopt);
-  }
-
- private:
-  void note(std::string sentence) { notices_.push_back(std::move(sentence)); }
-
-  // The sub-folder checkpoint-N with the highest number.
-  static Result<std::optional<std::string>> last_checkpoint(const std::string& folder) {
-    constexpr std::string_view kPrefix = "checkpoint-";
-    auto entries = entries_of(folder);
-    if (!entries) return std::move(entries).error();
-    std::optional<std::string> last;
-    for (const FileEntry& entry : *entries) {
-      const std::string_view name = entry.name;
-      if (!entry.folder || !name.starts_with(kPrefix) || name.size() == kPrefix.size() ||
-          name.substr(kPrefix.size()).find_first_not_of("0123456789") != std::string_view::npos)
-        continue;
-      if (!last || natural_less(*last, entry.name)) last = entry.name;
-    }
-    return last;
-  }
-
-  Result<std::shared_ptr<const Adapter>> read_training(const std::string& folder, const std::string& name) {
-    std::optional<std::string> hint = in_folder(folder, kConfigName);
-    if (!is_file(*hint)) hint.reset();
-    if (!request_.dcp_only && is_file(in_folder(folder, kModelName))) {
-      note("Training folder " + quote_name(folder) + ": its final adapter is taken, not " + quote_name(name) +
-           ".");
-      return read_folder(folder, hint);
-    }
-    note("Training folder " + quote_name(folder) + ": its last checkpoint " + quote_name(name) +
-         " is taken.");
-    const std::string checkpoint = in_folder(folder, name);
-    auto dcp = dcp_folder(checkpoint);
-    if (!dcp) return std::move(dcp).error();
-    if (*dcp) return read_dcp(**dcp, hint);
-    if (is_file(in_folder(checkpoint, kDcpName))) return read_dcp(checkpoint, hint);
-    if (!request_.dcp_only && is_file(in_folder(checkpoint, kModelName)))
-      return read_folder(checkpoint, hint);
-    return Error{.code = ErrorCode::kUsagePath,
-                 .message = "The last checkpoint " + quote_name(name) + " of training folder " +
-                            quote_name(folder) + " holds no adapter that can be merged.",
-                 .file = checkpoint};
-  }
-
-  // The sub-folder with a distributed checkpoint: none of an optimizer's unless there are only such, first by name.
-  Result<std::optional<std::string>> dcp_folder(const std::string& checkpoint) {
-    auto entries = entries_of(checkpoint);
-    if (!entries) return std::move(entries).error();
-    std::vector<std::string> names, optimizers;
-    for (const FileEntry& entry : *entries) {
-      if (!entry.folder || !is_file(in_folder(in_folder(checkpoint, entry.name), kDcpName))) continue;
-      const bool optimizer = lower(entry.name).find("optimizer") != std::string::npos;
-      (optimizer ? optimizers : names).push_back(entry.name);
-    }
-    if (names.empty()) names = std::move(optimizers);
-    if (names.empty()) return std::optional<std::string>();
-    std::sort(names.begin(), names.end());
-    if (names.size() > 1)
-      note("Several distributed checkpoints in " + quote_name(checkpoint) + "; " + quote_name(names[0]) +
-           " is taken.");
-    return std::optional<std::string>(in_folder(checkpoint, names[0]));
-  }
-
-  Result<std::shared_ptr<const Adapter>> read_folder(const std::string& folder,
-                                                     const std::optional<std::string>& hint) {
-    const std::string file = in_folder(folder, kModelName);
-    if (is_file(file)) return read_file(file, hint);
-    auto entries = entries_of(folder);
-    if (!entries) return std::move(entries).error();
-    std::string others;
-    for (const FileEntry& entry : *entries) {
-      const std::string_view name = entry.name;
-      if (!entry.regular ||
-          !(name.ends_with(".safetensors") || name.ends_with(".bin") || name.ends_with(".pt")))
-        continue;
-      others += (others.empty() ? "" : ", ") + quote_name(name);
-    }
-    return Error{.code = ErrorCode::kRefusedMissing,
-                 .message = "Folder " + quote_name(folder) + " has no " + std::string(kModelName) +
-                            (others.empty() ? " and nothing like an adapter."
-                                            : "; files like an adapter: " + others + " (name one of them)."),
-                 .file = folder};
-  }
-
-  Result<std::shared_ptr<const Adapter>> read_file(const std::string& file,
-                                                   const std::optional<std::string>& hint) {
-    auto config = choose_config(request_.config, hint, parent_of(file));
-    if (!config) return std::move(config).error();
-    auto tensors = load_file(file, request_.max_header);
-    if (!tensors) return std::move(tensors).error();
-    return make_adapter(request_.path, file, *std::move(tensors), *config, std::move(notices_));
-  }
-
-  Result<std::shared_ptr<const Adapter>> read_dcp(const std::string& folder,
-                                                  const std::optional<std::string>& hint) {
-    auto config = choose_config(request_.config, hint, parent_of(folder));
-    if (!config) return std::move(config).error();
-    auto tensors = load_dcp(folder);
-    if (!tensors) return std::move(tensors).error();
-    return make_adapter(request_.path, folder, *std::move(tensors), *config, std::move(notices_));
-  }
-
-  const AdapterRequest& request_;
-  std::vector<std::string> notices_;
-};
-
 }  // namespace
 
 Result<std::shared_ptr<const Adapter>> read_adapter(const AdapterRequest& request) {
-  return Search(request).read();
+  const std::string& path = request.path;
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    return Error{.code = ErrorCode::kUsagePath,
+                 .message = "The adapter " + quote_name(path) + " does not exist.",
+                 .file = path};
+  }
+  const bool folder = is_folder(path);
+  const std::string main = folder ? "" : fs::path(path).filename().string();
+  // What the search calls by a path relative to the folder.
+  const auto path_of = [&](const std::string& name) {
+    if (!folder) return name == main ? path : in_folder(parent_of(path), name);
+    if (name.empty()) return path;
+    return name.starts_with("../") ? in_folder(parent_of(path), name.substr(3)) : in_folder(path, name);
+  };
+  AdapterSearch search(path, main, request.dcp_only, request.config.has_value());
+  while (const auto question = search.want()) {
+    const std::string asked = path_of(question->path);
+    std::vector<FileEntry> entries;
+    if (question->entries) {
+      auto listed = entries_of(asked);
+      if (!listed) return std::move(listed).error();
+      entries = *std::move(listed);
+    } else if (is_file(asked)) {
+      entries.push_back({.name = question->path});
+    }
+    search.answer(*question, std::move(entries));
+  }
+  Result<FoundAdapter> found = search.take();
+  if (!found) return std::move(found).error();
+  std::optional<AdapterConfigText> config;
+  if (request.config || found->config) {
+    auto read = read_config(request.config ? *request.config : path_of(*found->config));
+    if (!read) return std::move(read).error();
+    config = *std::move(read);
+  }
+  const std::string place = path_of(found->path);
+  auto tensors = found->distributed ? load_dcp(place, std::move(found->files))
+                                    : load_file(place, request.max_header);
+  if (!tensors) return std::move(tensors).error();
+  return make_adapter(path, std::move(found->file), *std::move(tensors), config, std::move(found->notices));
 }
 
 Result<std::shared_ptr<const Adapter>> read_sharded_adapter(const ShardedAdapterRequest& request) {
@@ -300,7 +195,7 @@ Result<std::shared_ptr<const Adapter>> read_sharded_adapter(const ShardedAdapter
     if (!tensors) return std::move(tensors).error();
     ranks.push_back(*std::move(tensors));
   }
-  auto config = choose_config(request.config, std::nullopt, parent_of(files.at(0)));
+  auto config = choose_config(request.config, parent_of(files.at(0)));
   if (!config) return std::move(config).error();
   std::string given = request.folder ? *request.folder : files.at(0);
   return make_sharded_adapter(std::move(given), std::move(files), std::move(ranks), request.dim, *config,

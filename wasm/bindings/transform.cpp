@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "adapter.h"
 #include "border.h"
 #include "model.h"
 #include "tftf/checkpoint/lone_shard.h"
@@ -24,6 +25,8 @@ AlignedBytes aligned_bytes(uint64_t bytes) {
   if (length < bytes) throw std::bad_alloc();
   return AlignedBytes(static_cast<std::byte*>(::operator new[](length, std::align_val_t(kSlotAlign))));
 }
+
+constexpr uint64_t kNoAdapter = ~uint64_t{0};
 
 class Transformation {
  public:
@@ -268,18 +271,28 @@ uintptr_t Transformation::literal(uint32_t index) {
   return numbers();
 }
 
-// {"command", "operations": [{"id", "options": [{"name", "values"}]}], "input", "output", "dryRun", "examine",
+// {"id", "options": [{"name", "values"}]}
+Operation operation_of(const JsonValue& given) {
+  Operation operation;
+  operation.id = text_of(given, "id");
+  if (const JsonValue* options = given.get("options"))
+    for (const JsonValue& option : options->elements)
+      operation.options.push_back({text_of(option, "name"), texts_of(option, "values")});
+  return operation;
+}
+
+void check_given(const std::string& operation) { need(check_operation(operation_of(parse_argument(operation)))); }
+
+// {"command", "operations": [{"id", "options", "adapter": number in the list or null}], "input", "output", "dryRun", "examine",
 // "singleName", "maxShardSize", "align", "folder": [entries], "tileBytes"}
-Transformation* open_transform(const Model& model, const std::string& request) {
+Transformation* open_transform(const Model& model, const AdapterList& adapters, const std::string& request) {
   const JsonValue given = parse_argument(request);
   TransformRequest out;
   out.command = text_of(given, "command");
   for (const JsonValue& one : given.get("operations")->elements) {
-    Operation operation;
-    operation.id = text_of(one, "id");
-    if (const JsonValue* options = one.get("options"))
-      for (const JsonValue& option : options->elements)
-        operation.options.push_back({text_of(option, "name"), texts_of(option, "values")});
+    Operation operation = operation_of(one);
+    const uint64_t adapter = number_of(one, "adapter", kNoAdapter);
+    if (adapter != kNoAdapter) operation.adapter = adapters.at(adapter);
     out.operations.push_back(std::move(operation));
   }
   out.input = text_of(given, "input");
@@ -326,6 +339,7 @@ std::string chain(const std::string& words) {
 EMSCRIPTEN_BINDINGS(tftf_transform) {
   using namespace emscripten;
   function("openTransform", guard<&open_transform>, allow_raw_pointers());
+  function("checkOperation", guard<&check_given>);
   function("activators", guard<&activators>);
   function("chain", guard<&chain>);
   class_<Transformation>("Transformation")

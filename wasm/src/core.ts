@@ -68,6 +68,21 @@ export interface CoreTransformation extends Pump, Handle {
   validation(text: boolean, verbose: boolean, elapsedMs: number): string;
 }
 
+/** An adapter that is looked for and read. */
+export interface CoreAdapterLoad extends Pump, Handle {
+  ask(): string;
+  answer(entries: string): void;
+  found(): string;
+  begin(model: CoreModel): void;
+  beginDistributed(): void;
+  end(): void;
+  configure(file: string, text: number, length: number): void;
+  make(request: string): void;
+}
+export interface CoreAdapterList extends Handle {
+  add(load: CoreAdapterLoad): number;
+}
+
 /** A pass over values: statistics, a heat map, a comparison. */
 export interface CoreValueWork extends Pump, Handle {
   start(): void;
@@ -106,7 +121,11 @@ export interface Core {
   openModel(request: string): CoreModelReader | null;
   openLint(request: string): CoreLintRun | null;
   openReport(options: string): CoreLintReport | null;
-  openTransform(model: CoreModel, request: string): CoreTransformation | null;
+  openAdapter(request: string): CoreAdapterLoad | null;
+  openAdapterList(): CoreAdapterList | null;
+  openTransform(model: CoreModel, adapters: CoreAdapterList, request: string): CoreTransformation | null;
+  checkOperation(operation: string): void;
+  naturalOrder(names: string): string;
   rules(id: string, text: boolean, colour: boolean): string;
   isIndexName(name: string): boolean;
   activators(): string;

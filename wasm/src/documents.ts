@@ -186,6 +186,8 @@ export interface Account {
   };
   bytes: { read: Count; written: Count };
   layouts: { id: string; modules: Count; evidence: string }[];
+  /** Modules of each adapter: what it holds, how many were merged, how many its configuration leaves out; tensors of the model that change or are added. */
+  merges?: { adapter: string; modules: Count; merged: Count; left_out: Count; tensors: Count; added: Count }[];
   files: { name: string; tensors: Count; bytes: Count }[];
   config: { file: string; pointer: string; before: unknown; after: unknown }[];
   non_finite: { name: string; became_infinite: Count }[];

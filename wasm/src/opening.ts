@@ -13,11 +13,6 @@ import type { LogicalTensor, StoredTensor } from './tensor.js';
 import { openLogical, StoredValues, type TensorPlace } from './tensor-values.js';
 import type { PlanRequest, TransformPlan } from './transform.js';
 
-/** Operations that read further files (an adapter) are left to the native program. */
-function possible(table: OperationInfo[]): OperationInfo[] {
-  return table.filter(operation => !operation.options.some(option => option.kind === 'path'));
-}
-
 class OpenCheckpoint implements Checkpoint {
   constructor(private readonly core: Core, private readonly model: CoreModel, private readonly files: OpenFiles,
     private readonly maxHeader: number | undefined) {}
@@ -36,7 +31,7 @@ class OpenCheckpoint implements Checkpoint {
     return text === '' ? null : errorOf(text);
   }
   sideFiles(): SideFile[] { return JSON.parse(call(this.core, () => this.model.sideFiles())); }
-  operations(): OperationInfo[] { return possible(JSON.parse(call(this.core, () => this.model.operations()))); }
+  operations(): OperationInfo[] { return JSON.parse(call(this.core, () => this.model.operations())); }
 
   private place(index: number): TensorPlace {
     return { row: index, ...JSON.parse(call(this.core, () => this.model.tensor(index))) };
@@ -79,5 +74,5 @@ export async function openCheckpoint(tree: SourceTree, options: OpenOptions = {}
 /** The table of operations without a checkpoint. */
 export async function operations(): Promise<OperationInfo[]> {
   const core = await loadCore();
-  return possible(JSON.parse(call(core, () => core.operations())));
+  return JSON.parse(call(core, () => core.operations()));
 }

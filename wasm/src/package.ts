@@ -4,6 +4,7 @@ export { TftfError, type ErrorCode } from './error.js';
 export type { Progress, Stage, TaskOptions } from './progress.js';
 export type { RangeSource, SourceEntry, SourceTree } from './source.js';
 export type { OutputFile, OutputSink, OutputWriter } from './sink.js';
+export type { AdapterSource } from './adapter.js';
 export type { Checkpoint, InfoTextOptions, OpenOptions, SideFile, TensorTable } from './checkpoint.js';
 export type { LintOptions, LintReport, ReportFormat, TextStyle } from './lint.js';
 export type {

@@ -1,4 +1,5 @@
-import { call, CoreMemory, loadCore, type Core, type CoreModel, type CoreTransformation } from './core.js';
+import { loadAdapter } from './adapters.js';
+import { call, CoreMemory, loadCore, type Core, type CoreAdapterList, type CoreModel, type CoreTransformation } from './core.js';
 import type { Account } from './documents.js';
 import { OpenFiles } from './files.js';
 import { readModel } from './model.js';
@@ -7,7 +8,7 @@ import { serve } from './serving.js';
 import type { OutputFile } from './sink.js';
 import type { SourceTree } from './source.js';
 import { Task } from './task.js';
-import type { PlanRequest, TransformPlan } from './transform.js';
+import type { Operation, PlanRequest, TransformPlan } from './transform.js';
 
 /** The core's summary of a plan. */
 export interface PlanSummary {
@@ -75,6 +76,25 @@ async function warnOfIndex(core: Core, transformation: CoreTransformation, files
   }
 }
 
+/** Reads the adapters of operations into `list`; what the core is told of the operations. */
+async function withAdapters(core: Core, list: CoreAdapterList, operations: Operation[], maxHeader: number | undefined, task: Task): Promise<unknown[]> {
+  const told: unknown[] = [];
+  for (const { id, options = [], adapter } of operations) {
+    if (adapter === undefined) {
+      told.push({ id, options });
+      continue;
+    }
+    const has = (name: string) => options.some(option => option.name === name);
+    const { load, given } = await loadAdapter(core, adapter, maxHeader, task);
+    const named = [...options];
+    if (!has('adapter')) named.push({ name: 'adapter', values: [given] });
+    if (adapter.config !== undefined && !has('adapter-config')) named.push({ name: 'adapter-config', values: [adapter.config.given] });
+    told.push({ id, options: named, adapter: call(core, () => list.add(load)) });
+    load.delete();
+  }
+  return told;
+}
+
 export interface TransformOptions extends PlanRequest {
   maxHeader?: number | undefined;
   /** Look at the values and write nothing. */
@@ -90,12 +110,14 @@ export async function planTransform(tree: SourceTree, request: TransformOptions,
   const files = new OpenFiles(tree);
   let model: CoreModel | undefined;
   let transformation: CoreTransformation | undefined;
+  const adapters = call(core, () => core.openAdapterList());
   try {
+    const operations = await withAdapters(core, adapters, request.operations, request.maxHeader, task);
     model = await readModel(core, files, { strict: true, maxHeader: request.maxHeader }, task);
     const folder = await tree.list(task.signal);
-    transformation = call(core, () => core.openTransform(model!, JSON.stringify({
+    transformation = call(core, () => core.openTransform(model!, adapters, JSON.stringify({
       command: request.command ?? request.operations[0]?.id ?? 'passthrough',
-      operations: request.operations,
+      operations,
       input: tree.given,
       output: request.output,
       dryRun: request.dryRun ?? false,
@@ -120,5 +142,7 @@ export async function planTransform(tree: SourceTree, request: TransformOptions,
     model?.delete();
     await files.close();
     throw error;
+  } finally {
+    adapters.delete();
   }
 }

@@ -1,3 +1,4 @@
+import type { AdapterSource } from './adapter.js';
 import type { Account } from './documents.js';
 import type { TaskOptions } from './progress.js';
 import type { OutputFile, OutputSink } from './sink.js';
@@ -7,6 +8,8 @@ export interface Operation {
   id: string;
   /** In the order given; a flag has no values, a rule two, anything else one. */
   options?: { name: string; values: string[] }[];
+  /** merge-lora: what is merged; its options adapter and adapter-config only name it. Read whole when planned. */
+  adapter?: AdapterSource;
 }
 
 export interface PlanRequest {

@@ -1,11 +1,12 @@
 // A conversion of one input: the chain of operations, its plan, and the run.
 import { signal, type Signal } from '@preact/signals';
-import type { Operation, OperationInfo, OptionInfo, PlanRequest, Progress } from 'tftf';
-import type { Failure, Origin, PlanView, RunView, Target } from './engine/messages';
-import { announcement, engine, failureOf, openOrigin, type Input } from './inputs';
+import type { OperationInfo, OptionInfo, Progress } from 'tftf';
+import type { Failure, Origin, PageOperation, PagePlanRequest, PlanView, RunView, Target } from './engine/messages';
+import { announcement, currentId, engine, failureOf, inputs, openOrigin, type Input } from './inputs';
+import { go } from './route';
 import { canPickFiles, mayWrite, pickFile, pickFolder } from './saving';
 
-// Options by name; one entry per time it is given. A flag that is set is [[]].
+// Options by name; one entry per time it is given. A flag that is set is [[]]; `adapter` is the number of an input.
 export interface Step {
   id: string;
   values: Record<string, string[][]>;
@@ -34,12 +35,15 @@ export class Conversion {
   }
 
   choose(info: OperationInfo): void {
-    this.steps.value = [{ id: info.id, values: {} }];
+    this.begin([{ id: info.id, values: likelyValues(info) }]);
+  }
+  begin(steps: Step[]): void {
+    this.steps.value = steps;
     this.run.value = { state: 'none' };
     this.replan(0);
   }
   add(info: OperationInfo): void {
-    this.steps.value = [...this.steps.value, { id: info.id, values: {} }];
+    this.steps.value = [...this.steps.value, { id: info.id, values: likelyValues(info) }];
     this.replan(0);
   }
   remove(at: number): void {
@@ -106,10 +110,11 @@ export class Conversion {
     if (this.plan.value.state === 'ready') void engine.freePlan(this.plan.value.view.plan);
   }
 
-  private request(): PlanRequest {
-    const operations: Operation[] = this.steps.value.map(({ id, values }) => ({
+  private request(): PagePlanRequest {
+    const operations = this.steps.value.map(({ id, values: { adapter, ...values } }): PageOperation => ({
       id,
       options: Object.entries(values).flatMap(([name, list]) => list.filter((words) => words.every((word) => word !== '')).map((words) => ({ name, values: words }))),
+      ...(adapter && { adapter: Number(adapter[0]![0]) }),
     }));
     return { ...(operations.length > 1 && { command: 'run' }), operations, output: 'the chosen place', ...(this.single.value && { singleName: this.suggestedName() }) };
   }
@@ -211,7 +216,29 @@ export class Conversion {
   }
 }
 
-const given = (step: Step, name: string): boolean => (step.values[name] ?? []).some((words) => words.every((word) => word !== ''));
+const given = (step: Step, name: string): boolean =>
+  (step.values[name] ?? []).some((words) => words.every((word) => word !== '')) && (name !== 'adapter' || inputs.value.some((input) => String(input.id) === step.values[name]![0]![0]));
+
+export const isAdapter = (input: Input): boolean => input.summary.kind === 'adapter';
+export const openAdapters = (): Input[] => inputs.value.filter(isAdapter);
+
+// The adapter that is open, when only one is.
+function likelyValues(info: OperationInfo): Step['values'] {
+  const adapters = openAdapters();
+  return info.options.some((option) => option.kind === 'path' && option.required) && adapters.length === 1 ? { adapter: [[String(adapters[0]!.id)]] } : {};
+}
+
+// Shows the merge of an adapter into a base; an FP8 base is dequantised in the same pass.
+export async function offerMerge(base: Input, adapter: Input): Promise<void> {
+  const table = await engine.operations(base.id);
+  const possible = (id: string) => table.some((info) => info.id === id && info.applicable !== false);
+  if (!possible('merge-lora')) return;
+  base.operations.value = table;
+  const first: Step[] = possible('dequant-fp8') ? [{ id: 'dequant-fp8', values: {} }] : [];
+  conversionOf(base).begin([...first, { id: 'merge-lora', values: { adapter: [[String(adapter.id)]] } }]);
+  currentId.value = base.id;
+  go('convert', 'merge-lora');
+}
 
 const conversions = new WeakMap<Input, Conversion>();
 

@@ -1,6 +1,7 @@
 // From drops, pickers and addresses to origins that the worker can open.
 import type { Origin } from './engine/messages';
-import { failureOf, openFailure, openOrigin } from './inputs';
+import { isAdapter, offerMerge } from './conversion';
+import { failureOf, openFailure, openOrigin, type Input } from './inputs';
 
 type Dropped = { handle: FileSystemHandle | null; entry: FileSystemEntry | null; file: File | null };
 
@@ -44,6 +45,27 @@ export function takeDropped(data: DataTransfer): Promise<Dropped[]> {
   return Promise.all(taken.map(async ({ handle, entry, file }) => ({ handle: (await handle) ?? null, entry, file })));
 }
 
+// An adapter among loose files of a model: its files apart from the others.
+function adapterFiles(names: string[]): Set<string> {
+  const own = names.filter((name) => name === 'adapter_model.safetensors' || name === 'adapter_config.json');
+  return new Set(own.includes('adapter_model.safetensors') ? own : []);
+}
+
+async function openLoose(files: { path: string; file: File }[]): Promise<(Input | null)[]> {
+  const own = adapterFiles(files.map(({ path }) => path));
+  const groups = [files.filter(({ path }) => !own.has(path)), files.filter(({ path }) => own.has(path))].filter((group) => group.length > 0);
+  const opened: (Input | null)[] = [];
+  for (const group of groups) opened.push(await openOrigin({ kind: 'files', label: group.length === 1 ? group[0]!.path : group.every(({ path }) => own.has(path)) ? 'adapter' : `${group.length} files`, files: group }));
+  return opened;
+}
+
+// What was opened together: an adapter with its base is to be merged.
+async function offer(opened: (Input | null)[]): Promise<void> {
+  const there = opened.filter((input) => input !== null);
+  const adapters = there.filter(isAdapter);
+  if (there.length === 2 && adapters.length === 1) await offerMerge(there.find((input) => input !== adapters[0])!, adapters[0]!);
+}
+
 export async function openDropped(dropped: Dropped[]): Promise<void> {
   const handles = dropped.map(({ handle }) => handle);
   const names = dropped.map(({ handle, entry, file }) => handle?.name ?? entry?.name ?? file?.name ?? '');
@@ -54,20 +76,22 @@ export async function openDropped(dropped: Dropped[]): Promise<void> {
       const files = await Promise.all(
         dropped.map(async ({ handle, file }) => ({ path: (handle ?? file)!.name, file: handle ? await (handle as FileSystemFileHandle).getFile() : file! })),
       );
-      await openOrigin({ kind: 'files', label: `${files.length} files`, files });
+      await offer(await openLoose(files));
       return;
     }
+    const opened: (Input | null)[] = [];
     for (const [i, { entry, file }] of dropped.entries()) {
       const handle = handles[i];
       if (handle) {
-        await openOrigin({ kind: 'handle', label: handle.name, handle });
+        opened.push(await openOrigin({ kind: 'handle', label: handle.name, handle }));
         continue;
       }
       const files: { path: string; file: File }[] = [];
       if (entry) await filesBelow(entry, '', files);
       else if (file) files.push({ path: file.name, file });
-      await openOrigin(filesOrigin(files, names[i]!));
+      opened.push(await openOrigin(filesOrigin(files, names[i]!)));
     }
+    await offer(opened);
   } catch (error) {
     openFailure.value = { label: names[0]!, failure: { ...failureOf(error), code: 'io-read' } };
   }
@@ -77,11 +101,15 @@ export async function openPicked(list: FileList | null): Promise<void> {
   const files = [...(list ?? [])].map((file) => ({ path: file.webkitRelativePath || file.name, file }));
   if (files.length === 0) return;
   const inFolder = files.some(({ path }) => path.includes('/'));
-  if (inFolder || belongTogether(files.map(({ path }) => path))) {
+  if (inFolder) {
     await openOrigin(filesOrigin(files, `${files.length} files`));
-    return;
+  } else if (belongTogether(files.map(({ path }) => path))) {
+    await offer(await openLoose(files));
+  } else {
+    const opened: (Input | null)[] = [];
+    for (const one of files) opened.push(await openOrigin({ kind: 'files', label: one.path, files: [one] }));
+    await offer(opened);
   }
-  for (const one of files) await openOrigin({ kind: 'files', label: one.path, files: [one] });
 }
 
 export async function openAddress(text: string): Promise<void> {

@@ -1,5 +1,6 @@
 import * as path from 'node:path';
 import { statSync } from 'node:fs';
+import type { AdapterSource } from '../adapter.js';
 import { call, loadCore } from '../core.js';
 import type { OperationInfo } from '../documents.js';
 import { TftfError } from '../error.js';
@@ -9,6 +10,7 @@ import { examine, run } from '../running.js';
 import { checkTarget, pathSink } from '../sinks/node-sink.js';
 import type { SourceTree } from '../source.js';
 import type { Operation } from '../transform.js';
+import { adapterOfRanks, checkApart, configOf, DISTRIBUTED, distributedAdapter, RANKS, withAdapters } from './adapters.js';
 import { flag, usage, value, type Arguments, type OptionRule } from './arguments.js';
 import { treeOf } from './inspection.js';
 import { COMMON, size, type Session } from './session.js';
@@ -29,52 +31,99 @@ export const WRITE: OptionRule[] = [
 ];
 
 // Taken for the original's sake, without effect.
-const IGNORED: Record<string, OptionRule[]> = { 'dequant-fp8': [{ name: 'device', values: 1 }] };
+const IGNORED: Record<string, OptionRule[]> = {
+  'dequant-fp8': [{ name: 'device', values: 1 }],
+  'merge-lora': [{ name: 'device', values: 1 }],
+};
+
+interface CommandOperation {
+  id: string;
+  /** Only meant when one of its options is given. */
+  optional?: boolean;
+  /** Options that the command calls otherwise; null: it has none of that name. */
+  names?: Record<string, { name: string; short?: string } | null>;
+}
 
 export interface Command {
   name: string;
   summary: string;
-  /** Operations whose options it takes; `optional`: only meant when one of them is given. */
-  operations: { id: string; optional?: boolean }[];
+  /** Operations whose options it takes, in the order in which they are run. */
+  operations: CommandOperation[];
+  /** How it calls its model. */
+  input: OptionRule;
+  /** What else it takes, to find the adapter that it merges. */
+  own?: OptionRule[];
+  adapter?: (args: Arguments, session: Session) => Promise<AdapterSource>;
 }
+
+const BASE: OptionRule = { name: 'base', short: 'b', values: 1, shows: 'MODEL', help: INPUT.help! };
+const merging = (adapter: { name: string; short?: string } | null): CommandOperation[] => [
+  { id: 'rename', optional: true, names: { rule: { name: 'rename' } } },
+  { id: 'merge-lora', names: { adapter } },
+  { id: 'cast', optional: true },
+];
 
 /** The commands that are made from the table of operations. */
 export const COMMANDS: Command[] = [
-  { name: 'passthrough', summary: 'Copy a model: filtered, cast, packed anew, or just as it is',
+  { name: 'passthrough', summary: 'Copy a model: filtered, cast, packed anew, or just as it is', input: INPUT,
     operations: [{ id: 'filter', optional: true }, { id: 'cast', optional: true }] },
-  { name: 'dequant-fp8', summary: 'Turn FP8 weights with their scales into plain floats', operations: [{ id: 'dequant-fp8' }] },
+  { name: 'dequant-fp8', summary: 'Turn FP8 weights with their scales into plain floats', input: INPUT,
+    operations: [
+      { id: 'dequant-fp8' },
+      { id: 'merge-lora', optional: true, names: {
+        adapter: { name: 'merge-lora' }, 'adapter-config': { name: 'lora-config' }, 'adapter-name': { name: 'lora-adapter-name' },
+        scale: { name: 'lora-scale' }, device: null } },
+    ] },
+  { name: 'merge-lora', summary: 'Merge an adapter into a model', input: BASE, operations: merging({ name: 'adapter', short: 'a' }) },
+  { name: 'merge-fsdp-lora', summary: 'Merge an adapter that each rank of a training run saved its part of', input: BASE,
+    operations: merging(null), own: RANKS, adapter: adapterOfRanks },
+  { name: 'merge-dcp-lora', summary: 'Merge an adapter of a distributed checkpoint (PyTorch DCP)', input: BASE,
+    operations: merging(null), own: DISTRIBUTED, adapter: distributedAdapter },
 ];
 
-function optionRules(info: OperationInfo): OptionRule[] {
+interface NamedRule {
+  option: string;
+  rule: OptionRule;
+}
+
+function optionRules(info: OperationInfo, { names = {} }: Pick<CommandOperation, 'names'>): NamedRule[] {
   const shows = { flag: '', choice: '', integer: 'N', size: 'SIZE', glob: 'GLOB', rule: 'PATTERN REPLACEMENT', text: 'TEXT',
     number: 'NUMBER', path: 'PATH' };
-  const rules = info.options.map((option): OptionRule => ({
+  const own = info.options.map((option): OptionRule => ({
     name: option.name,
     values: option.kind === 'flag' ? 0 : option.kind === 'rule' ? 2 : 1,
     shows: option.choices?.join('|') ?? shows[option.kind],
     help: option.help + (option.default === null ? '' : ` (${option.default})`),
   }));
-  return [...rules, ...IGNORED[info.id] ?? []];
+  return [...own, ...IGNORED[info.id] ?? []].flatMap(rule => {
+    const called = names[rule.name];
+    return called === null ? [] : [{ option: rule.name, rule: { ...rule, ...called } }];
+  });
 }
 
 export async function commandRules(command: Command): Promise<OptionRule[]> {
   const table = await operations();
-  const own = command.operations.flatMap(({ id }) => optionRules(table.find(one => one.id === id)!));
-  return [INPUT, ...own, ...WRITE, ...COMMON];
+  const own = command.operations.flatMap(one => optionRules(table.find(info => info.id === one.id)!, one)).map(({ rule }) => rule);
+  return [command.input, ...command.own ?? [], ...own, ...WRITE, ...COMMON];
 }
 
 /** Operations with what was given of their options, in the order given. */
 async function chosenOperations(command: Command, args: Arguments): Promise<Operation[]> {
   const table = await operations();
   const chosen: Operation[] = [];
-  for (const { id, optional } of command.operations) {
-    const info = table.find(one => one.id === id)!;
-    const options = optionRules(info).flatMap(rule =>
-      (args.options.get(rule.name) ?? []).map(values => ({ name: rule.name, values })));
-    const missing = info.options.find(option => option.required && !options.some(one => one.name === option.name));
-    if (optional && options.length === 0) continue;
-    if (missing !== undefined && options.length > 0) throw usage(`--${options[0]!.name} needs --${missing.name}.`);
-    chosen.push({ id, options });
+  for (const one of command.operations) {
+    const info = table.find(({ id }) => id === one.id)!;
+    const rules = optionRules(info, one);
+    const options = rules.flatMap(({ option, rule }) =>
+      (args.options.get(rule.name) ?? []).map(values => ({ name: option, values })));
+    const spelt = (name: string) => `--${rules.find(({ option }) => option === name)!.rule.name}`;
+    const missing = info.options.find(option => option.required && rules.some(rule => rule.option === option.name)
+      && !options.some(({ name }) => name === option.name));
+    if (one.optional && options.length === 0) continue;
+    if (missing !== undefined) {
+      throw usage(options.length > 0 ? `${spelt(options[0]!.name)} needs ${spelt(missing.name)}.` : `${spelt(missing.name)} is required.`);
+    }
+    chosen.push({ id: one.id, options });
   }
   return chosen;
 }
@@ -107,8 +156,8 @@ function report(session: Session, plan: PlannedTransform, dryRun: boolean): void
   else if (!session.quiet || dryRun) session.print(plan.accountText(session.verbose));
 }
 
-export async function transform(session: Session, command: string, chosen: Operation[], args: Arguments): Promise<number> {
-  const input = needed(args, 'input');
+async function transform(session: Session, command: string, from: OptionRule, chosen: Operation[], args: Arguments): Promise<number> {
+  const input = needed(args, from.name);
   const output = needed(args, 'output');
   const dryRun = flag(args, 'dry-run');
   if (flag(args, 'single') && flag(args, 'sharded')) throw usage('--single excludes --sharded.');
@@ -118,10 +167,12 @@ export async function transform(session: Session, command: string, chosen: Opera
   const there = nowhere ? undefined : statSync(output, { throwIfNoEntry: false });
   const shard = value(args, 'max-shard-size');
   const tile = value(args, 'tile-size');
+  const merging = await withAdapters(chosen, session);
+  if (there !== undefined) checkApart(merging, output, there);
   const tree = await treeOf(input, session);
   if (there !== undefined && there.isDirectory() === single) checkTarget(output, options, output, [], tree);
   const request = {
-    command, operations: chosen, output, dryRun, align: flag(args, 'align'), maxHeader: session.maxHeader,
+    command, operations: merging, output, dryRun, align: flag(args, 'align'), maxHeader: session.maxHeader,
     // As in the original, a limit below zero is one tensor per shard, like 0.
     ...(shard === undefined ? {} : { maxShardSize: /^-\d+$/.test(shard) ? 0 : await size(shard) }),
     ...(single ? { singleName: path.basename(output) } : {}),
@@ -146,7 +197,13 @@ export async function transform(session: Session, command: string, chosen: Opera
 }
 
 export async function operationCommand(session: Session, command: Command, args: Arguments): Promise<number> {
-  return transform(session, command.name, await chosenOperations(command, args), args);
+  const chosen = await chosenOperations(command, args);
+  if (command.adapter !== undefined) {
+    const merge = chosen.find(({ id }) => id === 'merge-lora')!;
+    const config = await configOf(merge, session);
+    merge.adapter = { ...await command.adapter(args, session), ...(config && { config }) };
+  }
+  return transform(session, command.name, command.input, chosen, args);
 }
 
 /** `run`: its own options anywhere, everything else is the chain; "--" ends its own. */
@@ -182,7 +239,7 @@ export async function splitChain(args: string[], rules: OptionRule[]): Promise<{
 export async function runCommand(session: Session, chain: string[], args: Arguments): Promise<number> {
   const core = await loadCore();
   const chosen: Operation[] = JSON.parse(call(core, () => core.chain(JSON.stringify(chain))));
-  return transform(session, 'run', chosen, args);
+  return transform(session, 'run', INPUT, chosen, args);
 }
 
 export const VALIDATE: OptionRule[] = [

@@ -1,6 +1,6 @@
 // The page's end of the worker: one promise per call, with progress, cancelling and pausing.
-import type { ComparisonDocument, HeatMap, HeatMapOptions, LintDocument, OperationInfo, PlanRequest, Progress, ReportFormat, RuleInfo, TensorStatistics } from 'tftf';
-import type { Failure, FromWorker, Opened, Origin, PlanView, RunView, Target, ToWorker } from './messages';
+import type { ComparisonDocument, HeatMap, HeatMapOptions, LintDocument, OperationInfo, Progress, ReportFormat, RuleInfo, TensorStatistics } from 'tftf';
+import type { Failure, FromWorker, Opened, Origin, PagePlanRequest, PlanView, RunView, Target, ToWorker } from './messages';
 
 export class EngineError extends Error {
   constructor(readonly failure: Failure) {
@@ -48,7 +48,7 @@ export class Engine {
     this.call<Float64Array>('values', [input, tensor, logical, first, count], options);
   bytes = (input: number, tensor: number, begin: number, length: number, options?: CallOptions) =>
     this.call<Uint8Array>('bytes', [input, tensor, begin, length], options);
-  plan = (input: number, request: PlanRequest, options?: CallOptions) => this.call<PlanView>('plan', [input, request], options);
+  plan = (input: number, request: PagePlanRequest, options?: CallOptions) => this.call<PlanView>('plan', [input, request], options);
   run = (plan: number, target: Target, options?: CallOptions) => this.call<RunView>('run', [plan, target], options);
   freePlan = (plan: number) => this.call<void>('freePlan', [plan]);
   compare = (first: number, second: number, values: boolean, options?: CallOptions) => this.call<ComparisonDocument>('compare', [first, second, values], options);

@@ -1,6 +1,6 @@
 // What page and worker say to each other. Documents are the core's own; tensors travel as columns, since a model may
 // have a hundred thousand of them.
-import type { Account, AdapterInfo, DTypeTotal, IndexInfo, InfoDocument, LayoutTotal, OutputFile, Progress, ShardInfo } from 'tftf';
+import type { Account, AdapterInfo, DTypeTotal, IndexInfo, InfoDocument, LayoutTotal, Operation, OutputFile, PlanRequest, Progress, ShardInfo } from 'tftf';
 
 // `info` without its lists of tensors.
 export interface Summary {
@@ -78,6 +78,10 @@ export interface Opened {
   tree: ModuleTree;
   sideFiles: SideText[];
 }
+
+// Adapters are named by the input that holds them.
+export type PageOperation = Omit<Operation, 'adapter'> & { adapter?: number };
+export type PagePlanRequest = Omit<PlanRequest, 'operations'> & { operations: PageOperation[] };
 
 export interface PlanView {
   plan: number;

@@ -1,8 +1,8 @@
 // The page's worker: everything that reads, computes or writes runs here, through the package.
-import { compare, lint, openCheckpoint, operations, rules, run, TftfError, type Checkpoint, type ComparisonDocument, type HeatMapOptions, type LintReport, type PlanRequest, type ReportFormat, type RuleInfo, type SourceTree, type TaskOptions, type TensorReader, type TransformPlan } from 'tftf';
+import { compare, lint, openCheckpoint, operations, rules, run, TftfError, type Checkpoint, type ComparisonDocument, type HeatMapOptions, type LintReport, type AdapterSource, type ReportFormat, type RuleInfo, type SourceTree, type TaskOptions, type TensorReader, type TransformPlan } from 'tftf';
 import { Gate } from './gate';
 import { LogicalTensors } from './logical_tensor';
-import type { Failure, FromWorker, Opened, Origin, PlanView, RunView, SideText, Target, ToWorker } from './messages';
+import type { Failure, FromWorker, Opened, Origin, PagePlanRequest, PlanView, RunView, SideText, Target, ToWorker } from './messages';
 import { treeOf } from './origins';
 import { discardLeftovers, removeStored, sinkOf, storedFiles } from './targets';
 import { columnsOf, moduleTreeOf, summaryOf } from './tensor_columns';
@@ -52,6 +52,15 @@ async function sideTexts(tree: SourceTree, checkpoint: Checkpoint): Promise<Side
     }
   }
   return texts;
+}
+
+// The adapter that an input holds; of a folder with one weight file of another name, that file.
+async function adapterOf(id: number): Promise<AdapterSource> {
+  const { tree, checkpoint } = inputOf(id);
+  const { files } = checkpoint.info('\0'.repeat(8));
+  const usual = await Promise.all(['adapter_model.safetensors', '.metadata'].map((name) => tree.find(name)));
+  const named = tree.main === undefined && files.length === 1 && usual.every((entry) => entry === undefined);
+  return { tree, ...(named && { file: files[0]!.path }) };
 }
 
 const methods = {
@@ -119,8 +128,9 @@ const methods = {
     }
   },
 
-  async plan(task: Task, id: number, request: PlanRequest): Promise<PlanView> {
-    const made = await inputOf(id).checkpoint.plan({ ...request, dryRun: false }, task);
+  async plan(task: Task, id: number, request: PagePlanRequest): Promise<PlanView> {
+    const operations = await Promise.all(request.operations.map(async ({ adapter, ...operation }) => ({ ...operation, ...(adapter !== undefined && { adapter: await adapterOf(adapter) }) })));
+    const made = await inputOf(id).checkpoint.plan({ ...request, operations, dryRun: false }, task);
     const plan = ++planCount;
     plans.set(plan, made);
     return {

@@ -1,6 +1,7 @@
 import { useId } from 'preact/hooks';
 import type { OperationInfo, OptionInfo } from 'tftf';
-import type { Step } from '../conversion';
+import { openAdapters, type Step } from '../conversion';
+import { nameText } from '../format';
 import { Icon } from './icons';
 
 interface FieldProps {
@@ -44,6 +45,24 @@ function Lines({ option, given, change, width, labels }: FieldProps & { width: n
         </button>
       )}
     </div>
+  );
+}
+
+// Files are not named here but opened.
+function AdapterChoice({ id, value, set }: { id: string; value: string; set: (text: string) => void }) {
+  const adapters = openAdapters();
+  return (
+    <>
+      <select id={id} value={value} disabled={adapters.length === 0} onChange={(event) => set(event.currentTarget.value)}>
+        <option value="">{adapters.length === 0 ? 'none is open' : 'choose…'}</option>
+        {adapters.map((input) => (
+          <option key={input.id} value={String(input.id)}>
+            {nameText(input.label, 60)}
+          </option>
+        ))}
+      </select>
+      <p class="help">{adapters.length === 0 ? 'Drop an adapter anywhere on this page: its folder, or adapter_model.safetensors together with adapter_config.json.' : 'One of the adapters that are open here. Drop another to add it.'}</p>
+    </>
   );
 }
 
@@ -100,9 +119,15 @@ function Field({ option, given, change }: FieldProps) {
           {help}
         </fieldset>
       );
+    case 'path':
+      return (
+        <div class="form-row">
+          {label}
+          <AdapterChoice id={id} value={value} set={set} />
+        </div>
+      );
     case 'integer':
     case 'number':
-    case 'path':
     case 'size':
     case 'text':
       return (
@@ -139,7 +164,7 @@ export function OperationForm({ info, step, change, remove }: { info: OperationI
         )}
       </div>
       <p class="muted">Leaves {info.writes}.</p>
-      {info.options.map((option) => (
+      {info.options.filter((option) => option.kind !== 'path' || option.required).map((option) => (
         <Field key={option.name} option={option} given={step.values[option.name] ?? []} change={(given) => change(option.name, given)} />
       ))}
     </section>

@@ -43,6 +43,18 @@ export function TensorAccount({ account }: { account: PlanView['account'] }) {
           </dd>
         </div>
       ))}
+      {account.merges?.map((merge, i) => (
+        <div key={i}>
+          <dt>Merged</dt>
+          <dd>
+            {countText(merge.merged)} of {plural(Number(merge.modules), 'adapted module')}{' '}
+            <span class="muted">
+              {Number(merge.left_out) > 0 && `${countText(merge.left_out)} left out by its configuration, `}
+              {plural(Number(merge.tensors), 'tensor')} changed{Number(merge.added) > 0 && `, ${countText(merge.added)} added`}, from <bdi>{nameText(merge.adapter, 60)}</bdi>
+            </span>
+          </dd>
+        </div>
+      ))}
       {Number(tensors.left_quantised) > 0 && (
         <div>
           <dt>Left quantised</dt>

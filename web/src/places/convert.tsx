@@ -1,8 +1,9 @@
 import type { OperationInfo } from 'tftf';
-import { conversionOf, type Conversion } from '../conversion';
+import { conversionOf, isAdapter, type Conversion } from '../conversion';
 import type { Input } from '../inputs';
 import { FailureNote } from '../parts/failure_note';
 import { Icon } from '../parts/icons';
+import { MergeOffer } from '../parts/merge_offer';
 import { OperationForm } from '../parts/operation_form';
 import { PlanAccount } from '../parts/plan_account';
 import { RunView } from '../parts/run_view';
@@ -86,6 +87,7 @@ export function ConvertPlace({ input }: { input: Input }) {
   return (
     <div class="convert">
       <h2>Convert</h2>
+      {isAdapter(input) && <MergeOffer input={input} />}
       <Cards table={table} conversion={conversion} />
       {run.state === 'failed' &&
         (run.failure.code === 'interrupted' ? (

@@ -3,6 +3,7 @@ import { bytesText, countText, exactBytes, nameText, parametersText, plural } fr
 import type { Input } from '../inputs';
 import { DtypeBars } from '../parts/dtype_bars';
 import { Comparison } from '../parts/comparison';
+import { MergeOffer } from '../parts/merge_offer';
 import { ShardList } from '../parts/shard_list';
 import { Treemap } from '../parts/treemap';
 import { familyText } from '../sentence';
@@ -139,6 +140,7 @@ function Evidence({ input }: { input: Input }) {
 export function OverviewPlace({ input }: { input: Input }) {
   return (
     <div class="overview">
+      <MergeOffer input={input} />
       <Comparison input={input} />
       {input.summary.dataBytes > 0 && <Treemap input={input} />}
       <div class="overview-facts">
