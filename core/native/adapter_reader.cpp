@@ -137,7 +137,7 @@ Result<std::shared_ptr<const Adapter>> read_adapter(const AdapterRequest& reques
       if (!listed) return std::move(listed).error();
       entries = *std::move(listed);
     } else if (is_file(asked)) {
-      entries.push_back({.name = question->path});
+      entries.emplace_back().name = question->path;
     }
     search.answer(*question, std::move(entries));
   }
@@ -150,8 +150,8 @@ Result<std::shared_ptr<const Adapter>> read_adapter(const AdapterRequest& reques
     config = *std::move(read);
   }
   const std::string place = path_of(found->path);
-  auto tensors = found->distributed ? load_dcp(place, std::move(found->files))
-                                    : load_file(place, request.max_header);
+  auto tensors =
+      found->distributed ? load_dcp(place, std::move(found->files)) : load_file(place, request.max_header);
   if (!tensors) return std::move(tensors).error();
   return make_adapter(path, std::move(found->file), *std::move(tensors), config, std::move(found->notices));
 }

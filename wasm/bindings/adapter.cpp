@@ -11,8 +11,8 @@ namespace {
 // {"given", "main" or null, "distributed", "configured"}
 AdapterLoad* open_adapter(const std::string& request) {
   const JsonValue given = parse_argument(request);
-  return new AdapterLoad(AdapterSearch(text_of(given, "given"), text_of(given, "main"), flag_of(given, "distributed"),
-                                       flag_of(given, "configured")));
+  return new AdapterLoad(AdapterSearch(text_of(given, "given"), text_of(given, "main"),
+                                       flag_of(given, "distributed"), flag_of(given, "configured")));
 }
 
 // ["NAME"] by the numbers in the names.
@@ -107,8 +107,8 @@ void AdapterLoad::make(const std::string& request) {
                                          static_cast<uint32_t>(number_of(given, "shardDim", 0)), config_,
                                          std::move(notices)));
   } else {
-    adapter_ = need(make_adapter(text_of(given, "given"), std::move(files.at(0)), std::move(ranks_.at(0)), config_,
-                                 std::move(notices)));
+    adapter_ = need(make_adapter(text_of(given, "given"), std::move(files.at(0)), std::move(ranks_.at(0)),
+                                 config_, std::move(notices)));
   }
   ranks_.clear();
 }

@@ -281,7 +281,9 @@ Operation operation_of(const JsonValue& given) {
   return operation;
 }
 
-void check_given(const std::string& operation) { need(check_operation(operation_of(parse_argument(operation)))); }
+void check_given(const std::string& operation) {
+  need(check_operation(operation_of(parse_argument(operation))));
+}
 
 // {"command", "operations": [{"id", "options", "adapter": number in the list or null}], "input", "output", "dryRun", "examine",
 // "singleName", "maxShardSize", "align", "folder": [entries], "tileBytes"}

@@ -12,7 +12,7 @@ constexpr std::string_view kAdapterModelName = "adapter_model.safetensors";
 constexpr std::string_view kAdapterConfigName = "adapter_config.json";
 constexpr std::string_view kDistributedName = ".metadata";
 
-std::string joined(const std::string& folder, std::string_view name) {
+std::string path_joined(const std::string& folder, std::string_view name) {
   std::string path = folder;
   if (!path.empty() && path.back() != '/') path += '/';
   return path.append(name);
@@ -70,12 +70,12 @@ const std::vector<FileEntry>* AdapterSearch::entries_of(const std::string& folde
 std::string AdapterSearch::words_for(const std::string& path) const {
   if (!main_.empty()) return path == main_ ? given_ : given_.substr(0, given_.rfind('/') + 1) + path;
   if (path.empty()) return given_;
-  if (!path.starts_with("../")) return joined(given_, path);
+  if (!path.starts_with("../")) return path_joined(given_, path);
   std::string folder = given_;
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
   const size_t begin = folder.rfind('/') + 1;
   const std::string last = folder.substr(begin);
-  if (last.empty() || last == "." || last == "..") return joined(folder, path);
+  if (last.empty() || last == "." || last == "..") return path_joined(folder, path);
   return folder.substr(0, begin) + path.substr(3);
 }
 
@@ -123,10 +123,10 @@ std::optional<Result<FoundAdapter>> AdapterSearch::search_training(const std::st
   const auto inner = distributed_folder(name);
   if (!inner) return std::nullopt;
   if (!inner->empty()) return in_distributed(*inner, hint);
-  const auto distributed = is_file(joined(name, kDistributedName));
+  const auto distributed = is_file(path_joined(name, kDistributedName));
   if (!distributed) return std::nullopt;
   if (*distributed) return in_distributed(name, hint);
-  const auto adapter = is_file(joined(name, kAdapterModelName));
+  const auto adapter = is_file(path_joined(name, kAdapterModelName));
   if (!adapter) return std::nullopt;
   if (!distributed_ && *adapter) return in_folder(name, hint);
   return Error{.code = ErrorCode::kUsagePath,
@@ -143,7 +143,7 @@ std::optional<std::string> AdapterSearch::distributed_folder(const std::string& 
   std::vector<std::string> names, optimizers;
   for (const FileEntry& entry : *entries) {
     if (!entry.folder) continue;
-    const auto distributed = is_file(joined(joined(checkpoint, entry.name), kDistributedName));
+    const auto distributed = is_file(path_joined(path_joined(checkpoint, entry.name), kDistributedName));
     if (!distributed) return std::nullopt;
     if (!*distributed) continue;
     const bool optimizer = lower_case(entry.name).find("optimizer") != std::string::npos;
@@ -155,11 +155,12 @@ std::optional<std::string> AdapterSearch::distributed_folder(const std::string& 
   if (names.size() > 1)
     notices_.push_back("Several distributed checkpoints in " + quote_name(words_for(checkpoint)) + "; " +
                        quote_name(names[0]) + " is taken.");
-  return joined(checkpoint, names[0]);
+  return path_joined(checkpoint, names[0]);
 }
 
-std::optional<Result<FoundAdapter>> AdapterSearch::in_folder(const std::string& folder, const std::string& hint) {
-  const std::string file = joined(folder, kAdapterModelName);
+std::optional<Result<FoundAdapter>> AdapterSearch::in_folder(const std::string& folder,
+                                                             const std::string& hint) {
+  const std::string file = path_joined(folder, kAdapterModelName);
   const auto there = is_file(file);
   if (!there) return std::nullopt;
   if (*there) return with_config({.path = file}, hint, folder);
@@ -192,7 +193,7 @@ std::optional<Result<FoundAdapter>> AdapterSearch::in_distributed(const std::str
 std::optional<Result<FoundAdapter>> AdapterSearch::with_config(FoundAdapter found, const std::string& hint,
                                                                const std::string& beside) {
   if (!configured_) {
-    const std::string config = hint.empty() ? joined(beside, kAdapterConfigName) : hint;
+    const std::string config = hint.empty() ? path_joined(beside, kAdapterConfigName) : hint;
     const auto there = is_file(config);
     if (!there) return std::nullopt;
     if (*there) {

@@ -28,7 +28,10 @@ class AdapterSearch {
   // `given`: as the user named it; `main`: the name of a lone file, empty for a folder. `distributed`: nothing but
   // distributed checkpoints will do. `configured`: the user named a configuration, none is looked for.
   AdapterSearch(std::string given, std::string main, bool distributed, bool configured)
-      : given_(std::move(given)), main_(std::move(main)), distributed_(distributed), configured_(configured) {}
+      : given_(std::move(given)),
+        main_(std::move(main)),
+        distributed_(distributed),
+        configured_(configured) {}
 
   struct Question {
     std::string path;
@@ -56,7 +59,8 @@ class AdapterSearch {
   Maybe<Result<FoundAdapter>> search_training(const std::string& name);
   Maybe<std::string> distributed_folder(const std::string& checkpoint);
   Maybe<Result<FoundAdapter>> in_folder(const std::string& folder, const std::string& hint);
-  Maybe<Result<FoundAdapter>> with_config(FoundAdapter found, const std::string& hint, const std::string& beside);
+  Maybe<Result<FoundAdapter>> with_config(FoundAdapter found, const std::string& hint,
+                                          const std::string& beside);
   Maybe<Result<FoundAdapter>> in_distributed(const std::string& folder, const std::string& hint);
 
   std::string given_, main_;

@@ -1,0 +1,70 @@
+// A base and an adapter: dropped together, opened one after the other, merged to the native bytes.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { at, assertNoComplaints, clearStorage, drop, native, openPage, scratch, sentence, storedFile, stubPickers, tab, test, textOf } from './harness.mjs';
+
+const inputs = at('tests/golden/tftf/inputs');
+const base = join(inputs, 'base_f32');
+const adapter = join(inputs, 'ad_basic');
+const save = (page) => page.locator('.plan .button.primary');
+
+async function emptyPage(context, address) {
+  const page = await openPage(context, address);
+  await clearStorage(page);
+  await stubPickers(page);
+  return page;
+}
+
+// What the native program writes into one file.
+function expected(args) {
+  const out = join(scratch(), 'out.safetensors');
+  assert.equal(native('tftf', ['merge-lora', '-b', join(base, 'model.safetensors'), ...args, '-o', out]).status, 0);
+  return readFileSync(out);
+}
+
+async function saveOneFile(page) {
+  await page.getByLabel('one file').check();
+  await save(page).click();
+  await page.getByRole('heading', { name: 'Written', exact: true }).waitFor();
+}
+
+test('a base and an adapter dropped together are merged to the native bytes', async ({ context, address }) => {
+  const page = await emptyPage(context, address);
+  await drop(page, [base, adapter]);
+  await save(page).waitFor();
+  assert.equal(await tab(page, 'Convert').getAttribute('aria-selected'), 'true');
+  assert.equal(await page.getByLabel('Adapter needed').locator('option:checked').innerText(), 'ad_basic');
+  assert.match(await textOf(page.locator('.plan')), /Merged \d+ of \d+ adapted modules? .*from ad_basic/);
+  await saveOneFile(page);
+  assert.ok((await storedFile(page, 'base_f32-merge-lora.safetensors')).equals(expected(['-a', adapter])));
+  assertNoComplaints(page);
+});
+
+test('loose files of a base and an adapter are told apart', async ({ context, address }) => {
+  const page = await emptyPage(context, address);
+  await drop(page, [join(base, 'model.safetensors'), join(adapter, 'adapter_config.json'), join(adapter, 'adapter_model.safetensors')]);
+  await page.getByLabel('Scale').fill('0.5');
+  await page.locator('.plan').filter({ hasText: 'Merged' }).waitFor();
+  await saveOneFile(page);
+  assert.ok((await storedFile(page, 'model-merge-lora.safetensors')).equals(expected(['-a', adapter, '--scale', '0.5'])));
+  assertNoComplaints(page);
+});
+
+test('an adapter opened after its base offers the merge; one of another model is refused', async ({ context, address }) => {
+  const page = await emptyPage(context, address);
+  await drop(page, [base]);
+  await sentence(page).waitFor();
+  await tab(page, 'Convert').click();
+  await page.getByRole('list', { name: 'Operations' }).getByRole('button', { name: /^Merge an adapter/ }).click();
+  assert.match(await textOf(page.locator('.plan')), /Give adapter to see the plan/);
+  assert.equal(await page.getByLabel('Adapter needed').isDisabled(), true);
+  await drop(page, [join(inputs, 'ad_wrongmodel')]);
+  await page.getByRole('button', { name: 'Merge ad_wrongmodel into base_f32' }).click();
+  await page.getByRole('alert').waitFor();
+  assert.match(await textOf(page.getByRole('alert')), /cannot be done as it stands/);
+  await drop(page, [adapter]);
+  await page.getByRole('button', { name: 'Merge ad_basic into base_f32' }).click();
+  await page.locator('.plan').filter({ hasText: 'from ad_basic' }).waitFor();
+  assertNoComplaints(page);
+});

@@ -1,0 +1,90 @@
+// Adapters from trees without paths, as a page has them: found, refused, merged to the native program's bytes.
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { memorySink, memoryTree, openCheckpoint, run, type AdapterSource, type SourceTree } from 'tftf';
+import { contents, golden, native, withScratch } from './support.js';
+
+const inputs = join(golden, 'tftf/inputs');
+
+function filesOf(folder: string, prefix = ''): Record<string, Uint8Array> {
+  const files: Record<string, Uint8Array> = {};
+  for (const name of readdirSync(join(inputs, folder), { recursive: true }) as string[]) {
+    if (statSync(join(inputs, folder, name)).isFile()) files[prefix + name] = readFileSync(join(inputs, folder, name));
+  }
+  return files;
+}
+const tree = (folder: string): SourceTree => memoryTree(folder, filesOf(folder));
+const lone = (given: string, path: string, ...beside: string[]): SourceTree =>
+  memoryTree(given, Object.fromEntries([path, ...beside].map(one => [one.split('/').pop()!, readFileSync(join(inputs, one))])), given);
+
+async function planOf(base: string, adapter: AdapterSource, options: { name: string; values: string[] }[] = []) {
+  const checkpoint = await openCheckpoint(tree(base));
+  try {
+    return await checkpoint.plan({ operations: [{ id: 'merge-lora', options, adapter }], output: 'memory' });
+  } finally {
+    await checkpoint.close();
+  }
+}
+
+async function merged(base: string, adapter: AdapterSource): Promise<Record<string, string>> {
+  const plan = await planOf(base, adapter);
+  const sink = memorySink();
+  await run(plan, sink);
+  await plan.close();
+  return Object.fromEntries([...sink.files].map(([name, bytes]) => [name, Buffer.from(bytes).toString('latin1')]));
+}
+
+const expected = (args: string[]): Record<string, string> => withScratch(folder => {
+  const run = native('tftf', [...args, '-o', join(folder, 'out')], inputs);
+  if (run.status !== 0) throw new Error(run.err);
+  return contents(join(folder, 'out'));
+});
+
+test.each([
+  ['a folder', 'base_f32', { tree: tree('ad_basic') }, ['-a', 'ad_basic']],
+  ['a file with its configuration beside it', 'base_f32',
+    { tree: lone('adapter_model.safetensors', 'ad_basic/adapter_model.safetensors', 'ad_basic/adapter_config.json') }, ['-a', 'ad_basic']],
+  ['a file and a configuration apart', 'base_f32',
+    { tree: lone('adapter_model.safetensors', 'ad_basic/adapter_model.safetensors'), config: lone('adapter_config.json', 'ad_basic/adapter_config.json') },
+    ['-a', 'ad_basic']],
+  ['a file of a folder', 'base_f32', { tree: tree('ad_basic'), file: 'adapter_model.safetensors' }, ['-a', 'ad_basic']],
+  ['a training folder', 'base_f32', { tree: tree('train_lora') }, ['-a', 'train_lora']],
+  ['a distributed checkpoint within a training folder', 'base_f32', { tree: tree('dcp/train') }, ['-a', 'dcp/train']],
+] as [string, string, AdapterSource, string[]][])('%s is merged to the native bytes', async (_, base, adapter, args) => {
+  expect(await merged(base, adapter)).toEqual(expected(['merge-lora', '-b', base, ...args]));
+});
+
+test('the account tells what was covered, and warns when there is no configuration', async () => {
+  const plan = await planOf('base_f32', { tree: tree('ad_basic') });
+  const [merge] = plan.account().merges!;
+  expect(merge).toMatchObject({ adapter: 'ad_basic' });
+  expect(Number(merge!.merged)).toBeGreaterThan(0);
+  expect(Number(merge!.merged) + Number(merge!.left_out)).toBeLessThanOrEqual(Number(merge!.modules));
+  await plan.close();
+  const bare = await planOf('base_f32', { tree: lone('adapter_model.safetensors', 'ad_basic/adapter_model.safetensors') });
+  expect(bare.account().warnings.join()).toMatch(/has no adapter_config.json/);
+  await bare.close();
+});
+
+test.each([
+  ['a pickle alone is named', { 'adapter_model.bin': new Uint8Array(8) }, 'refused-missing', /"adapter_model.bin"/],
+  ['nothing is nothing', { readme: new Uint8Array(8) }, 'refused-missing', /nothing like an adapter/],
+  ['a broken configuration is refused', { ...filesOf('ad_basic'), 'adapter_config.json': '{"r":' }, 'refused-config', /not valid JSON/],
+  ['a broken file is refused', { ...filesOf('ad_basic'), 'adapter_model.safetensors': new Uint8Array(40) }, undefined, /./],
+] as [string, Record<string, Uint8Array | string>, string | undefined, RegExp][])('%s', async (_, files, code, message) => {
+  const error = await planOf('base_f32', { tree: memoryTree('lora', files) }).catch((reason: unknown) => reason);
+  expect(error).toMatchObject({ message: expect.stringMatching(message) });
+  if (code !== undefined) expect(error).toMatchObject({ code });
+});
+
+test('modules that the base lacks are refused before anything is written', async () => {
+  await expect(planOf('base_f32', { tree: tree('ad_wrongmodel') })).rejects.toMatchObject({ code: expect.stringMatching(/^refused-/) });
+});
+
+test('a merge without an adapter, or with a number that is none, is refused', async () => {
+  const checkpoint = await openCheckpoint(tree('base_f32'));
+  await expect(checkpoint.plan({ operations: [{ id: 'merge-lora' }], output: 'memory' })).rejects.toMatchObject({ code: 'usage' });
+  await checkpoint.close();
+  await expect(planOf('base_f32', { tree: tree('ad_basic') }, [{ name: 'scale', values: ['x'] }])).rejects.toMatchObject({ code: 'usage' });
+});
