@@ -60,7 +60,7 @@ async function adapterOf(id: number): Promise<AdapterSource> {
   const { files } = checkpoint.info('\0'.repeat(8));
   const usual = await Promise.all(['adapter_model.safetensors', '.metadata'].map((name) => tree.find(name)));
   const named = tree.main === undefined && files.length === 1 && usual.every((entry) => entry === undefined);
-  return { tree, ...(named && { file: files[0]!.path }) };
+  return { tree, ...(named && { file: files[0]!.name }) };
 }
 
 const methods = {
