@@ -68,3 +68,17 @@ test('an adapter opened after its base offers the merge; one of another model is
   await page.locator('.plan').filter({ hasText: 'from ad_basic' }).waitFor();
   assertNoComplaints(page);
 });
+
+test('an FP8 base is dequantised and merged in one pass', async ({ context, address }) => {
+  const page = await emptyPage(context, address);
+  const quantised = join(inputs, 'fp8_lora');
+  const lora = join(inputs, 'ad_fp8');
+  await drop(page, [lora, quantised]);
+  await page.getByLabel('Block size').fill('4');
+  await page.locator('.plan').filter({ hasText: 'from ad_fp8' }).waitFor();
+  await saveOneFile(page);
+  const out = join(scratch(), 'out.safetensors');
+  assert.equal(native('tftf', ['dequant-fp8', '-i', join(quantised, 'model.safetensors'), '--block-size', '4', '--merge-lora', lora, '-o', out]).status, 0);
+  assert.ok((await storedFile(page, 'fp8_lora-dequant-fp8-merge-lora.safetensors')).equals(readFileSync(out)));
+  assertNoComplaints(page);
+});
