@@ -1,5 +1,6 @@
 #include "commands.h"
 
+#include "examples.h"
 #include "options.h"
 #include "tftf/base/version.h"
 
@@ -26,6 +27,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_stats(app, session);
   add_diff(app, session);
   add_completion(app, session);
+  add_examples(app);
 }
 
 }  // namespace tftf::cli

@@ -408,6 +408,44 @@ TEST_CASE("an output folder that holds the input is refused even with --overwrit
   refused("snapshot", "in");
 }
 
+TEST_CASE("scales of a layout that is not read are refused, and a division is warned of") {
+  ScratchFolder scratch;
+  for (const char* name : {"a.scale_weight", "a.weight_scale_2"}) {
+    spill_file(scratch / "m.safetensors",
+               model_file({{"a.weight", DType::F8_E4M3, {2, 2}, random_bytes(4, 1)},
+                           {name, DType::F32, {}, f32_bytes({2})}}));
+    const ProgramRun run =
+        convert({"dequant-fp8", "-i", "m.safetensors", "-o", "/dev/null", "--dry-run", "--allow-unscaled"},
+                scratch.path().string());
+    CHECK(run.status == 1);
+    CHECK(run.err.find(name) != std::string::npos);
+  }
+  spill_file(scratch / "m.safetensors", model_file({{"a.weight", DType::F8_E4M3, {2, 2}, random_bytes(4, 1)},
+                                                    {"a.weight_scale", DType::F32, {}, f32_bytes({2})}}));
+  const ProgramRun run = convert({"dequant-fp8", "-i", "m.safetensors", "-o", "/dev/null", "--dry-run"},
+                                 scratch.path().string());
+  CHECK(run.status == 0);
+  CHECK(run.err.find("1 weight is divided by it") != std::string::npos);
+}
+
+TEST_CASE("every command has examples and says its exit statuses") {
+  const std::string help = convert({"--help"}, ".").out;
+  CHECK(help.find("Examples:") != std::string::npos);
+  size_t commands = 0;
+  for (size_t at = help.find("\n", help.find("Subcommands:")) + 1; help[at] == ' ';
+       at = help.find('\n', at) + 1) {
+    const size_t begin = help.find_first_not_of(' ', at);
+    if (begin - at != 2) continue;  // a description goes on
+    const std::string name = help.substr(begin, help.find(' ', begin) - begin);
+    INFO(name);
+    const std::string text = convert({name, "--help"}, ".").out;
+    CHECK(text.find("Examples:\n") != std::string::npos);
+    CHECK(text.find("Exit status: 0") != std::string::npos);
+    ++commands;
+  }
+  CHECK(commands == 12);
+}
+
 TEST_CASE("completion scripts know commands, options and their values") {
   const auto complete = [](const std::string& words) {
     const std::string script = "source <(" TFTF_BIN "/tftf completion bash); COMP_WORDS=(" + words +

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <unordered_set>
 
 #include "pipe.h"
+#include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
+#include "tftf/base/size_text.h"
 #include "tftf/quant/fp8.h"
 
 namespace tftf::transform {
@@ -69,6 +72,14 @@ class DequantFp8 final : public Pipe {
       weight.stages.push_back({.op = &kCastStage, .from = weight.dtype, .to = to_});
       weight.dtype = to_;
     }
+    const auto divided =
+        std::count_if(pairing.scales.begin(), pairing.scales.end(),
+                      [](const Fp8Scale& pair) { return pair.name == Fp8ScaleName::kPlain; });
+    if (divided > 0)
+      stream.warnings.push_back("Nothing says what weight_scale means in this model: " +
+                                grouped_digits(static_cast<uint64_t>(divided)) +
+                                (divided == 1 ? " weight is" : " weights are") +
+                                " divided by it. A configuration that names its method decides otherwise.");
     if (!pairing.scales.empty() || !pairing.unscaled.empty()) stream.result_dtype = to_;
     drop(stream, is_scale);
     return {};
@@ -117,6 +128,7 @@ class DequantFp8 final : public Pipe {
       TFTF_TRY(pair.name == Fp8ScaleName::kPlain ? check_divisor(stream, scale, config)
                                                  : check_multiplier(stream, scale, config));
     }
+    TFTF_TRY(check_foreign_scales(stream, pairing));
     if (!pairing.unscaled.empty() && !allow_unscaled_) {
       return refusal(ErrorCode::kRefusedMissing, stream, tensors[pairing.unscaled[0]],
                      "is " + std::string(dtype_name(tensors[pairing.unscaled[0]].dtype)) +
@@ -129,6 +141,27 @@ class DequantFp8 final : public Pipe {
     return {};
   }
 
+  // A scale under a name that is not applied here is a scale all the same: codes without it would be wrong.
+  static Result<void> check_foreign_scales(const Stream& stream, const Fp8Pairing& pairing) {
+    if (pairing.unscaled.empty()) return {};
+    std::unordered_set<std::string_view> names;
+    for (const StreamTensor& tensor : stream.tensors) names.insert(tensor.name);
+    for (const uint32_t i : pairing.unscaled) {
+      const StreamTensor& weight = stream.tensors[i];
+      if (!ends_with(weight.name, "weight")) continue;
+      const std::string stem = weight.name.substr(0, weight.name.size() - 6);
+      for (const std::string_view other : {"scale_weight", "weight_scale_2", "scale"}) {
+        const std::string name = stem + std::string(other);
+        if (names.count(name) == 0) continue;
+        return refusal(ErrorCode::kRefusedUnsupported, stream, weight,
+                       "is " + std::string(dtype_name(weight.dtype)) + " with the scale " + quote_name(name) +
+                           ", of a layout that dequant-fp8 does not read",
+                       "weight_scale_inv or weight_scale", name);
+      }
+    }
+    return {};
+  }
+
   // The original divides by weight_scale; every producer that says who it is means a multiplier by it.
   static Result<void> check_divisor(const Stream& stream, const StreamTensor& scale,
                                     const QuantConfig& config) {
@@ -136,7 +169,7 @@ class DequantFp8 final : public Pipe {
     return refusal(
         ErrorCode::kRefusedAmbiguous, stream, scale,
         "is a weight_scale by which dequant-fp8 would divide, but the configuration names the method " +
-            quote_name(config.method) + " (" + config.method_place + "), which multiplies; use dequant",
+            quote_name(config.method) + " (" + config.method_place + "), which multiplies by it",
         "", config.method);
   }
 

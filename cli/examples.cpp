@@ -1,0 +1,79 @@
+#include "examples.h"
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace tftf::cli {
+namespace {
+
+struct CommandExamples {
+  const char* command;
+  const char* lines;
+  const char* status;
+};
+
+constexpr const char* kConversionStatus =
+    "Exit status: 0 done (the account says what), 1 refused or failed, 2 usage error or a path that does not "
+    "exist,\n"
+    "130 interrupted (the same command continues).";
+
+constexpr CommandExamples kCommandExamples[] = {
+    {"passthrough",
+     "  tftf passthrough -i model -o copy --max-shard-size 5GB     packed into other shards\n"
+     "  tftf passthrough -i model -o one.safetensors               one file\n"
+     "  tftf passthrough -i model -o half --dtype float16          cast\n"
+     "  tftf passthrough -i model -o text --exclude 'vision.*' --dry-run",
+     kConversionStatus},
+    {"dequant-fp8",
+     "  tftf dequant-fp8 -i DeepSeek-V3 -o DeepSeek-V3-bf16\n"
+     "  tftf dequant-fp8 -i model -o out --dry-run                 the plan and the account, nothing "
+     "written\n"
+     "  tftf dequant-fp8 -i model -o merged --merge-lora adapter   an adapter merged in the same pass",
+     kConversionStatus},
+    {"merge-lora",
+     "  tftf merge-lora -b model -a adapter -o merged\n"
+     "  tftf merge-lora -b model -a runs/checkpoint-500 -o merged --scale 0.5 --dry-run",
+     kConversionStatus},
+    {"merge-fsdp-lora",
+     "  tftf merge-fsdp-lora -b model --shard-dir run/adapter -o merged\n"
+     "  tftf merge-fsdp-lora -b model -s rank0.safetensors -s rank1.safetensors -o merged",
+     kConversionStatus},
+    {"merge-dcp-lora", "  tftf merge-dcp-lora -b model -c runs/step-1000 -o merged", kConversionStatus},
+    {"run",
+     "  tftf run -i model -o out --dequant-fp8 bf16 --exclude '*.bias'\n"
+     "  tftf run -i model -o out --key-rename '^model\\.' '' --dtype-cast float16",
+     kConversionStatus},
+    {"validate",
+     "  tftf validate model\n"
+     "  tftf validate model --pipe dtype:float16 --json            would a cast overflow?",
+     "Exit status: 0 (also with values that are not finite: they are counted), 1 refused or failed, 2 usage "
+     "error."},
+    {"completion",
+     "  source <(tftf completion bash)                             for this shell; in ~/.bashrc for all\n"
+     "  tftf completion zsh > ~/.zfunc/_tftf\n"
+     "  tftf completion fish > ~/.config/fish/completions/tftf.fish",
+     "Exit status: 0, 2 usage error."},
+};
+
+constexpr const char* kProgramExamples =
+    "Examples:\n"
+    "  tftf info model/                                   what is it?\n"
+    "  tftf lint --strict model/                          is it sound?\n"
+    "  tftf dequant-fp8 -i model -o model-bf16            FP8 to BF16\n"
+    "  tftf merge-lora -b model -a adapter -o merged\n"
+    "  tftf diff --values model model-bf16                is it still the same?\n"
+    "\n"
+    "tftf COMMAND --help tells more.";
+
+}  // namespace
+
+void add_examples(CLI::App& app) {
+  app.footer(kProgramExamples);
+  for (const CommandExamples& of : kCommandExamples) {
+    CLI::App* command = app.get_subcommand(of.command);
+    const std::string before = command->get_footer();
+    command->footer((before.empty() ? "" : before + "\n\n") + "Examples:\n" + of.lines + "\n\n" + of.status);
+  }
+}
+
+}  // namespace tftf::cli
