@@ -10,6 +10,27 @@ import type { Task } from './task.js';
 
 const MOST_CONFIG = 16 << 20;
 
+/**
+ * Reads ahead: an adapter's hundreds of small tensors are all read, mostly in their order, and each read of a browser or a
+ * server takes its time.
+ */
+class AheadSource implements RangeSource {
+  private begin = 0;
+  private bytes = new Uint8Array(0);
+  constructor(private readonly source: RangeSource, private readonly block: number) {}
+  get size(): number { return this.source.size; }
+  async read(offset: number, length: number, signal?: AbortSignal): Promise<Uint8Array> {
+    const inside = offset >= this.begin && offset + length <= this.begin + this.bytes.length;
+    if (inside) return this.bytes.subarray(offset - this.begin, offset - this.begin + length);
+    const bytes = await this.source.read(offset, Math.max(length, Math.min(this.block, this.size - offset)), signal);
+    // A source may give the same memory again.
+    [this.begin, this.bytes] = [offset, bytes.slice()];
+    return this.bytes.subarray(0, length);
+  }
+  check(): Promise<void> { return this.source.check(); }
+  close(): Promise<void> { return this.source.close(); }
+}
+
 /** A folder of a tree as a tree, or one file of it. */
 class PartTree implements SourceTree {
   private readonly prefix: string;
@@ -35,7 +56,10 @@ class PartTree implements SourceTree {
     const entry = await this.whole.find(this.prefix + path, signal);
     return entry && { ...entry, path };
   }
-  open(path: string, signal?: AbortSignal): Promise<RangeSource> { return this.whole.open(this.prefix + path, signal); }
+  async open(path: string, signal?: AbortSignal): Promise<RangeSource> {
+    const source = await this.whole.open(this.prefix + path, signal);
+    return source.readSync === undefined ? new AheadSource(source, this.block) : source;
+  }
 }
 
 /** What a tree holds at a path, as its search for an adapter asks: "../NAME" too, where the tree can see it. */

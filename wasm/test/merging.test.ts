@@ -55,6 +55,22 @@ test.each([
   expect(await merged(base, adapter)).toEqual(expected(['merge-lora', '-b', base, ...args]));
 });
 
+test('small tensors are read many at a time', async () => {
+  const whole = tree('ad_basic');
+  let reads = 0;
+  const counted: SourceTree = {
+    given: 'ad_basic', block: whole.block, parallel: whole.parallel,
+    list: () => whole.list(), walk: () => whole.walk(), find: path => whole.find(path),
+    open: async path => {
+      const source = await whole.open(path);
+      return { size: source.size, read: (...range) => (++reads, source.read(...range)), check: () => source.check(), close: () => source.close() };
+    },
+  };
+  await (await planOf('base_f32', { tree: counted })).close();
+  // Configuration, the header's length and text, the tensors.
+  expect(reads).toBeLessThanOrEqual(5);
+});
+
 test('the account tells what was covered, and warns when there is no configuration', async () => {
   const plan = await planOf('base_f32', { tree: tree('ad_basic') });
   const [merge] = plan.account().merges!;
