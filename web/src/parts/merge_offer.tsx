@@ -7,12 +7,14 @@ export function MergeOffer({ input }: { input: Input }) {
   const others = inputs.value.filter((other) => other.tensors.count > 0 && isAdapter(other) !== isAdapter(input));
   if (others.length === 0 || input.tensors.count === 0) return null;
   return (
-    <section class="compare merge-offer" aria-label="Merge">
+    <section class="merge-offer" aria-label="Merge">
       {others.map((other) => {
         const [base, adapter] = isAdapter(input) ? [other, input] : [input, other];
         return (
           <button key={other.id} type="button" class="button" onClick={() => void offerMerge(base, adapter)}>
-            Merge <bdi>{nameText(adapter.label, 40)}</bdi> into <bdi>{nameText(base.label, 40)}</bdi>…
+            <span>
+              Merge <bdi>{nameText(adapter.label, 40)}</bdi> into <bdi>{nameText(base.label, 40)}</bdi>…
+            </span>
           </button>
         );
       })}
