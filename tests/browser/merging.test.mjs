@@ -82,3 +82,29 @@ test('an FP8 base is dequantised and merged in one pass', async ({ context, addr
   assert.ok((await storedFile(page, 'fp8_lora-dequant-fp8-merge-lora.safetensors')).equals(readFileSync(out)));
   assertNoComplaints(page);
 });
+
+test('the adapter itself is never replaced', async ({ context, address }) => {
+  const page = await emptyPage(context, address);
+  await page.evaluate(() => {
+    const take = DataTransferItem.prototype.getAsFileSystemHandle;
+    window.taken = [];
+    DataTransferItem.prototype.getAsFileSystemHandle = function () {
+      const handle = take.call(this);
+      window.taken.push(handle);
+      return handle;
+    };
+    window.showSaveFilePicker = async () => {
+      const handle = await window.taken[1];
+      return handle.kind === 'file' ? handle : handle.getFileHandle('adapter_model.safetensors');
+    };
+  });
+  for (const given of [adapter, join(adapter, 'adapter_model.safetensors')]) {
+    await page.evaluate(() => (window.taken = []));
+    await drop(page, [base, given]);
+    await page.locator('.plan').filter({ hasText: 'Merged' }).waitFor();
+    await page.getByLabel('one file').check();
+    await save(page).click();
+    await page.getByText('That is the adapter that is being merged.').waitFor();
+  }
+  assertNoComplaints(page);
+});

@@ -68,6 +68,8 @@ export class Conversion {
   replan(delay: number): void {
     clearTimeout(this.timer);
     this.planning?.abort();
+    // A plan that is already on its way back is out of date, too.
+    this.planning = null;
     this.release();
     if (this.steps.value.length === 0 || this.missing().length > 0) {
       this.plan.value = { state: 'none' };
@@ -137,16 +139,18 @@ export class Conversion {
     }
   }
 
+  private adapters(): Input[] {
+    return openAdapters().filter(({ id }) => this.steps.value.some((step) => step.values.adapter?.[0]?.[0] === String(id)));
+  }
+
   private async target(view: PlanView): Promise<Target | null> {
     if (!canPickFiles()) return { kind: 'download' };
     const handle = view.singleName === null ? await pickFolder() : await pickFile(this.suggestedName());
     if (!handle) return null;
-    const { origin } = this.input;
-    if (origin.kind === 'handle' && (await origin.handle.isSameEntry(handle))) {
-      this.run.value = {
-        state: 'failed',
-        failure: { code: 'refused-output', message: 'That is the model that is being read.', file: handle.name, tensor: null, expected: null, found: null },
-      };
+    for (const input of [this.input, ...this.adapters()]) {
+      if (!(await holds(input.origin, handle))) continue;
+      const what = input === this.input ? 'model that is being read' : 'adapter that is being merged';
+      this.run.value = { state: 'failed', failure: { code: 'refused-output', message: `That is the ${what}.`, file: handle.name, tensor: null, expected: null, found: null } };
       return null;
     }
     if (!(await mayWrite(handle))) {
@@ -214,6 +218,14 @@ export class Conversion {
     this.run.value = { state: 'failed', failure };
     this.replan(0);
   }
+}
+
+// Whether what was picked is that input, or the weights in its folder.
+async function holds(origin: Origin, picked: FileSystemHandle): Promise<boolean> {
+  if (origin.kind !== 'handle') return false;
+  if (await origin.handle.isSameEntry(picked)) return true;
+  const path = origin.handle.kind === 'directory' ? await (origin.handle as FileSystemDirectoryHandle).resolve(picked) : null;
+  return path?.length === 1 && path[0] === 'adapter_model.safetensors';
 }
 
 const given = (step: Step, name: string): boolean =>
