@@ -1,11 +1,14 @@
 // Models behind URLs: by ranges, from servers that have them, have none, or change under us.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { readFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, expect, test } from 'vitest';
 import { expandUrl, lint, openCheckpoint, pathTree, urlTree } from 'tftf';
-import { golden, safetensors } from './support.js';
+import { golden, packageFolder, safetensors } from './support.js';
 
 interface Request {
   method: string;
@@ -149,4 +152,22 @@ test('an index that names foreign places sends nothing there', async () => {
   const checkpoint = await openCheckpoint(tree);
   await checkpoint.close();
   expect(requests.every(request => request.url.startsWith('/m/') && !request.url.includes('..'))).toBe(true);
+});
+
+test('the command line converts from an address as it does from files', async () => {
+  const { base } = await serve(sampleFiles('/m/'));
+  const folder = mkdtempSync(join(tmpdir(), 'tftf-http-'));
+  const command = join(packageFolder, 'bin/tftf.js');
+  const files = (out: string): Record<string, string> =>
+    Object.fromEntries(readdirSync(out).sort().map(name => [name, readFileSync(join(out, name)).toString('base64')]));
+  try {
+    for (const [input, out] of [[`${base}/m/model.safetensors.index.json`, 'far'], [sample, 'near']] as const) {
+      await promisify(execFile)(process.execPath, [command, 'dequant-fp8', '-q', '-i', input, '-o', join(folder, out)]);
+    }
+    const far = files(join(folder, 'far'));
+    expect(Object.keys(far)).toContain('model-00001-of-00001.safetensors');
+    expect(far['model-00001-of-00001.safetensors']).toBe(files(join(folder, 'near'))['model-00001-of-00001.safetensors']);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

@@ -44,7 +44,7 @@ class HttpTree implements SourceTree {
   readonly main?: string;
   private readonly files = new Map<string, Promise<HttpFile | undefined>>();
 
-  constructor(readonly given: string, private readonly anchor: string, whole: boolean, private readonly folder: string,
+  constructor(readonly given: string, private readonly anchor: string, whole: boolean, private readonly base: string,
     private readonly query: string, private readonly get: Fetch) {
     if (!whole) this.main = anchor;
   }
@@ -52,7 +52,7 @@ class HttpTree implements SourceTree {
   file(path: string, signal?: AbortSignal): Promise<HttpFile | undefined> {
     let file = this.files.get(path);
     if (file === undefined) {
-      const address = this.folder + path.split('/').map(encodeURIComponent).join('/') + this.query;
+      const address = this.base + path.split('/').map(encodeURIComponent).join('/') + this.query;
       file = HttpFile.open(address, path, this.get, signal);
       this.files.set(path, file);
       file.catch(() => this.files.delete(path));
