@@ -185,12 +185,22 @@ Result<std::shared_ptr<const Adapter>> read_sharded_adapter(const ShardedAdapter
     if (names.size() > 1) notices.push_back("Ranks in this order: " + order + ".");
   }
   std::vector<std::vector<NamedTensor>> ranks;
+  std::vector<Fingerprint> seen;
   for (const std::string& file : files) {
     if (!is_file(file)) {
       return Error{.code = ErrorCode::kUsagePath,
                    .message = "The file " + quote_name(file) + " does not exist.",
                    .file = file};
     }
+    auto here = file_fingerprint(file);
+    if (!here) return std::move(here).error();
+    for (size_t i = 0; i < seen.size(); ++i)
+      if (seen[i].device == here->device && seen[i].inode == here->inode)
+        return Error{.code = ErrorCode::kUsage,
+                     .message = "The file " + quote_name(file) + " is given as two ranks, " +
+                                std::to_string(i) + " and " + std::to_string(seen.size()) + ".",
+                     .file = file};
+    seen.push_back(*here);
     auto tensors = load_file(file, request.max_header);
     if (!tensors) return std::move(tensors).error();
     ranks.push_back(*std::move(tensors));

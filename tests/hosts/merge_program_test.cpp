@@ -59,6 +59,8 @@ TEST_CASE("mistakes of the command line are exit 2, refusals exit 1, and neither
   CHECK(status({"merge-lora", "-b", "base_f32", "-a", "ad_basic", "--adapter-config", "nope.json"}) == 2);
   CHECK(status({"merge-lora", "-b", "base_f32", "-a", "ad_basic", "--scale", "much"}) == 2);
   CHECK(status({"merge-fsdp-lora", "-b", "base_f32"}) == 2);
+  CHECK(status({"merge-fsdp-lora", "-b", "base_f32", "-s", "fsdp2/rank_00.safetensors", "-s",
+                "./fsdp2/../fsdp2/rank_00.safetensors"}) == 2);
   CHECK(status({"merge-dcp-lora", "-b", "base_f32", "-c", "not-there"}) == 2);
   CHECK(status({"dequant-fp8", "-i", "fp8_lora", "--lora-scale", "2"}) == 2);
   CHECK(status({"run", "-i", "base_f32", "--merge-lora"}) == 2);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <map>
 
@@ -63,6 +64,14 @@ Result<std::shared_ptr<const Adapter>> make_sharded_adapter(std::string given, s
                                                             uint32_t dim,
                                                             const std::optional<AdapterConfigText>& config,
                                                             std::vector<std::string> notices) {
+  for (size_t r = 0; r < files.size(); ++r) {
+    const auto first = std::find(files.begin(), files.begin() + static_cast<std::ptrdiff_t>(r), files[r]);
+    if (first - files.begin() < static_cast<std::ptrdiff_t>(r))
+      return Error{.code = ErrorCode::kUsage,
+                   .message = "The file " + quote_name(files[r]) + " is given as two ranks, " +
+                              std::to_string(first - files.begin()) + " and " + std::to_string(r) + ".",
+                   .file = files[r]};
+  }
   std::map<std::string, Pieces> by_name;
   for (size_t r = 0; r < ranks.size(); ++r) {
     for (const NamedTensor& tensor : ranks[r]) {
