@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "pipe.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/json_reader.h"
 #include "tftf/base/regex.h"
@@ -13,175 +12,15 @@
 namespace tftf {
 namespace {
 
-using Words = std::string_view;
-
-constexpr Words kAnyDtypes[] = {"float32", "float16", "bfloat16", "float64"};
-constexpr Words kDequantDtypes[] = {"bfloat16", "float16", "float32"};
-constexpr Words kDequantChainDtypes[] = {"bf16", "fp16", "fp32"};
-
-constexpr OptionInfo kAllowUnscaled{.name = "allow-unscaled",
-                                    .kind = OptionKind::kFlag,
-                                    .help = "Take FP8 codes as they are where no scale is applied to them"};
-
-constexpr OptionInfo kFilterOptions[] = {
-    {.name = "include",
-     .kind = OptionKind::kGlob,
-     .help = "Keep only tensors whose name matches; * ? [set] match as in Python's fnmatch",
-     .repeatable = true},
-    {.name = "exclude",
-     .kind = OptionKind::kGlob,
-     .help = "Leave out tensors whose name matches, also where --include matches",
-     .repeatable = true}};
-
-constexpr OptionInfo kRenameOptions[] = {
-    {.name = "rule",
-     .kind = OptionKind::kRule,
-     .help =
-         "Pattern and replacement, as for Python's re.sub (\\d \\w \\s match ASCII); rules apply in order",
-     .required = true,
-     .repeatable = true}};
-
-constexpr OptionInfo kCastOptions[] = {{.name = "dtype",
-                                        .kind = OptionKind::kChoice,
-                                        .choices = kAnyDtypes,
-                                        .help = "What to cast to",
-                                        .required = true},
-                                       {.name = "cast-floats-only",
-                                        .kind = OptionKind::kFlag,
-                                        .help = "Leave integers and booleans as they are"},
-                                       kAllowUnscaled};
-
-constexpr OptionInfo kDequantFp8Options[] = {
-    {.name = "dtype",
-     .kind = OptionKind::kChoice,
-     .fallback = "bfloat16",
-     .choices = kDequantDtypes,
-     .chain_choices = kDequantChainDtypes,
-     .help = "Dtype of the result"},
-    {.name = "block-size",
-     .kind = OptionKind::kInteger,
-     .unit = "elements",
-     .help = "Rows and columns that one scale covers; else weight_block_size of config.json, else 128"},
-    kAllowUnscaled,
-    {.name = "device",
-     .help = "Taken for the original's sake: everything runs on the processor",
-     .ignored = true}};
-
-constexpr OptionInfo kMergeOptions[] = {
-    {.name = "adapter",
-     .kind = OptionKind::kPath,
-     .help = "Adapter: adapter_model.safetensors, its folder, a training folder, or a distributed checkpoint",
-     .required = true},
-    {.name = "adapter-config",
-     .kind = OptionKind::kPath,
-     .help = "adapter_config.json to use instead of the one beside the adapter"},
-    {.name = "adapter-name",
-     .kind = OptionKind::kText,
-     .fallback = "default",
-     .help = "Name of the adapter in the names of its tensors"},
-    {.name = "scale",
-     .kind = OptionKind::kNumber,
-     .fallback = "1",
-     .help = "Strength: multiplies the adapter's own scale"},
-    {.name = "allow-nonfinite",
-     .kind = OptionKind::kFlag,
-     .help = "Write results that are infinite or NaN where the base was finite"},
-    {.name = "strict", .kind = OptionKind::kFlag, .help = "Refuse an adapter without adapter_config.json"},
-    {.name = "base-is-residual",
-     .kind = OptionKind::kFlag,
-     .help = "The base is the one that the adapter's initialisation (PiSSA, OLoRA, ...) has left behind"},
-    {.name = "force", .kind = OptionKind::kFlag, .help = "The same as --base-is-residual"},
-    {.name = "device",
-     .help = "Taken for the original's sake: everything runs on the processor",
-     .ignored = true}};
-
-constexpr OptionInfo kReshardOptions[] = {
-    {.name = "max-shard-size",
-     .kind = OptionKind::kSize,
-     .fallback = "20GiB",
-     .unit = "bytes",
-     .help = "Start a new shard before this many bytes of tensors"},
-    {.name = "single", .kind = OptionKind::kFlag, .help = "Write one file instead of a folder of shards"},
-    {.name = "align",
-     .kind = OptionKind::kFlag,
-     .help = "Order the tensors of a file by falling element size, so that all lie aligned"}};
-
-std::string no_obstacle(const Checkpoint& checkpoint) {
-  return checkpoint.order.empty() ? "It holds no tensors." : "";
-}
-
-constexpr OperationInfo kOperations[] = {
-    {.id = "dequant-fp8",
-     .title = "Dequantise FP8",
-     .summary = "Turns FP8 weights with their scales into plain floats",
-     .activator = "--dequant-fp8",
-     .bare = "dtype",
-     .options = kDequantFp8Options,
-     .layouts = "FP8 weights with block, row, column or tensor scales",
-     .writes = "plain floats; the scales go, config.json loses its quantisation section",
-     .obstacle = transform::dequant_fp8_obstacle,
-     .make = transform::make_dequant_fp8},
-    {.id = "merge-lora",
-     .title = "Merge an adapter",
-     .summary = "Merges a PEFT adapter into the weights",
-     .activator = "--merge-lora",
-     .bare = "adapter",
-     .options = kMergeOptions,
-     .layouts = "plain float weights, or FP8 dequantised before",
-     .writes = "the merged weights in the base's dtypes",
-     .obstacle = transform::merge_obstacle,
-     .make = transform::make_merge},
-    {.id = "filter",
-     .title = "Filter",
-     .summary = "Keeps the tensors whose names match",
-     .activator = "--key-filter",
-     .bare = "include",
-     .options = kFilterOptions,
-     .layouts = "",
-     .writes = "the kept tensors, unchanged",
-     .obstacle = no_obstacle,
-     .make = transform::make_filter},
-    {.id = "rename",
-     .title = "Rename",
-     .summary = "Renames tensors by regular expressions",
-     .activator = "--key-rename",
-     .bare = "rule",
-     .options = kRenameOptions,
-     .layouts = "",
-     .writes = "the same tensors under new names",
-     .obstacle = no_obstacle,
-     .make = transform::make_rename},
-    {.id = "cast",
-     .title = "Cast",
-     .summary = "Casts every tensor to one dtype",
-     .activator = "--dtype-cast",
-     .bare = "dtype",
-     .options = kCastOptions,
-     .layouts = "",
-     .writes = "tensors of the chosen dtype; config.json's dtype follows",
-     .obstacle = no_obstacle,
-     .make = transform::make_cast},
-    {.id = "reshard",
-     .title = "Reshard",
-     .summary = "Packs the tensors into shards of another size, or one file",
-     .activator = "",
-     .bare = "",
-     .options = kReshardOptions,
-     .layouts = "",
-     .writes = "the same tensors in other files, with a new index",
-     .obstacle = no_obstacle,
-     .make = nullptr},
-};
-
-bool same_word(Words a, Words b) {
+bool same_word(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [&](char x, char y) { return lower(x) == lower(y); });
 }
 
-std::string listed(std::span<const Words> words) {
+std::string listed(std::span<const std::string_view> words) {
   std::string text;
-  for (const Words word : words) text += (text.empty() ? "" : ", ") + std::string(word);
+  for (const std::string_view word : words) text += (text.empty() ? "" : ", ") + std::string(word);
   return text;
 }
 
@@ -197,7 +36,7 @@ Result<void> check_value(const Operation& operation, const OptionInfo& option,
   const std::string name(option.name);
   switch (option.kind) {
     case OptionKind::kChoice: {
-      const auto known = [&](Words word) { return same_word(word, values[0]); };
+      const auto known = [&](std::string_view word) { return same_word(word, values[0]); };
       if (std::any_of(option.choices.begin(), option.choices.end(), known)) break;
       return usage(operation, name,
                    "is " + quote_name(values[0]) + ", which is not one of " + listed(option.choices),
@@ -244,7 +83,7 @@ class SectionReader {
       const std::string& token = tokens_[at_];
       const OptionInfo* option = nullptr;
       if (is_flag(token)) {
-        option = info_.option(Words(token).substr(2));
+        option = info_.option(std::string_view(token).substr(2));
         if (option == nullptr) return error("has no option " + quote_name(token));
         ++at_;
       } else {
@@ -354,10 +193,8 @@ std::optional<double> parse_number(std::string_view text) {
   return value;
 }
 
-std::span<const OperationInfo> all_operations() { return kOperations; }
-
 const OperationInfo* find_operation(std::string_view id) {
-  for (const OperationInfo& info : kOperations) {
+  for (const OperationInfo& info : all_operations()) {
     if (info.id == id) return &info;
   }
   return nullptr;
@@ -386,10 +223,10 @@ Result<void> check_operation(const Operation& operation) {
 
 OrderedJson operations_json(const Checkpoint* checkpoint) {
   OrderedJson list = OrderedJson::array();
-  const auto text = [](Words words) {
+  const auto text = [](std::string_view words) {
     return words.empty() ? OrderedJson() : OrderedJson(std::string(words));
   };
-  for (const OperationInfo& info : kOperations) {
+  for (const OperationInfo& info : all_operations()) {
     OrderedJson options = OrderedJson::array();
     for (const OptionInfo& option : info.options) {
       if (option.ignored) continue;
@@ -427,7 +264,7 @@ OrderedJson operations_json(const Checkpoint* checkpoint) {
 
 Result<std::vector<Operation>> parse_chain(std::span<const std::string> tokens) {
   const auto activated = [](const std::string& token) -> const OperationInfo* {
-    for (const OperationInfo& info : kOperations) {
+    for (const OperationInfo& info : all_operations()) {
       if (!info.activator.empty() && info.activator == token) return &info;
     }
     return nullptr;
@@ -436,8 +273,8 @@ Result<std::vector<Operation>> parse_chain(std::span<const std::string> tokens) 
   for (size_t at = 0; at < tokens.size();) {
     const OperationInfo* info = activated(tokens[at]);
     if (info == nullptr) {
-      std::vector<Words> known;
-      for (const OperationInfo& other : kOperations) {
+      std::vector<std::string_view> known;
+      for (const OperationInfo& other : all_operations()) {
         if (!other.activator.empty()) known.push_back(other.activator);
       }
       return Error{.code = ErrorCode::kUsage,

@@ -1,0 +1,170 @@
+// The operations and their options: what commands, chains, page and package are made of.
+#include "pipe.h"
+#include "tftf/transform/operation.h"
+
+namespace tftf {
+namespace {
+
+constexpr std::string_view kAnyDtypes[] = {"float32", "float16", "bfloat16", "float64"};
+constexpr std::string_view kDequantDtypes[] = {"bfloat16", "float16", "float32"};
+constexpr std::string_view kDequantChainDtypes[] = {"bf16", "fp16", "fp32"};
+
+constexpr OptionInfo kAllowUnscaled{.name = "allow-unscaled",
+                                    .kind = OptionKind::kFlag,
+                                    .help = "Take FP8 codes as they are where no scale is applied to them"};
+
+constexpr OptionInfo kFilterOptions[] = {
+    {.name = "include",
+     .kind = OptionKind::kGlob,
+     .help = "Keep only tensors whose name matches; * ? [set] match as in Python's fnmatch",
+     .repeatable = true},
+    {.name = "exclude",
+     .kind = OptionKind::kGlob,
+     .help = "Leave out tensors whose name matches, also where --include matches",
+     .repeatable = true}};
+
+constexpr OptionInfo kRenameOptions[] = {
+    {.name = "rule",
+     .kind = OptionKind::kRule,
+     .help =
+         "Pattern and replacement, as for Python's re.sub (\\d \\w \\s match ASCII); rules apply in order",
+     .required = true,
+     .repeatable = true}};
+
+constexpr OptionInfo kCastOptions[] = {{.name = "dtype",
+                                        .kind = OptionKind::kChoice,
+                                        .choices = kAnyDtypes,
+                                        .help = "What to cast to",
+                                        .required = true},
+                                       {.name = "cast-floats-only",
+                                        .kind = OptionKind::kFlag,
+                                        .help = "Leave integers and booleans as they are"},
+                                       kAllowUnscaled};
+
+constexpr OptionInfo kDequantFp8Options[] = {
+    {.name = "dtype",
+     .kind = OptionKind::kChoice,
+     .fallback = "bfloat16",
+     .choices = kDequantDtypes,
+     .chain_choices = kDequantChainDtypes,
+     .help = "Dtype of the result"},
+    {.name = "block-size",
+     .kind = OptionKind::kInteger,
+     .unit = "elements",
+     .help = "Rows and columns that one scale covers; else weight_block_size of config.json, else 128"},
+    kAllowUnscaled,
+    {.name = "device",
+     .help = "Taken for the original's sake: everything runs on the processor",
+     .ignored = true}};
+
+constexpr OptionInfo kMergeOptions[] = {
+    {.name = "adapter",
+     .kind = OptionKind::kPath,
+     .help = "Adapter: adapter_model.safetensors, its folder, a training folder, or a distributed checkpoint",
+     .required = true},
+    {.name = "adapter-config",
+     .kind = OptionKind::kPath,
+     .help = "adapter_config.json to use instead of the one beside the adapter"},
+    {.name = "adapter-name",
+     .kind = OptionKind::kText,
+     .fallback = "default",
+     .help = "Name of the adapter in the names of its tensors"},
+    {.name = "scale",
+     .kind = OptionKind::kNumber,
+     .fallback = "1",
+     .help = "Strength: multiplies the adapter's own scale"},
+    {.name = "allow-nonfinite",
+     .kind = OptionKind::kFlag,
+     .help = "Write results that are infinite or NaN where the base was finite"},
+    {.name = "strict", .kind = OptionKind::kFlag, .help = "Refuse an adapter without adapter_config.json"},
+    {.name = "base-is-residual",
+     .kind = OptionKind::kFlag,
+     .help = "The base is the one that the adapter's initialisation (PiSSA, OLoRA, ...) has left behind"},
+    {.name = "force", .kind = OptionKind::kFlag, .help = "The same as --base-is-residual"},
+    {.name = "device",
+     .help = "Taken for the original's sake: everything runs on the processor",
+     .ignored = true}};
+
+constexpr OptionInfo kReshardOptions[] = {
+    {.name = "max-shard-size",
+     .kind = OptionKind::kSize,
+     .fallback = "20GiB",
+     .unit = "bytes",
+     .help = "Start a new shard before this many bytes of tensors"},
+    {.name = "single", .kind = OptionKind::kFlag, .help = "Write one file instead of a folder of shards"},
+    {.name = "align",
+     .kind = OptionKind::kFlag,
+     .help = "Order the tensors of a file by falling element size, so that all lie aligned"}};
+
+std::string no_obstacle(const Checkpoint& checkpoint) {
+  return checkpoint.order.empty() ? "It holds no tensors." : "";
+}
+
+constexpr OperationInfo kOperations[] = {
+    {.id = "dequant-fp8",
+     .title = "Dequantise FP8",
+     .summary = "Turns FP8 weights with their scales into plain floats",
+     .activator = "--dequant-fp8",
+     .bare = "dtype",
+     .options = kDequantFp8Options,
+     .layouts = "FP8 weights with block, row, column or tensor scales",
+     .writes = "plain floats; the scales go, config.json loses its quantisation section",
+     .obstacle = transform::dequant_fp8_obstacle,
+     .make = transform::make_dequant_fp8},
+    {.id = "merge-lora",
+     .title = "Merge an adapter",
+     .summary = "Merges a PEFT adapter into the weights",
+     .activator = "--merge-lora",
+     .bare = "adapter",
+     .options = kMergeOptions,
+     .layouts = "plain float weights, or FP8 dequantised before",
+     .writes = "the merged weights in the base's dtypes",
+     .obstacle = transform::merge_obstacle,
+     .make = transform::make_merge},
+    {.id = "filter",
+     .title = "Filter",
+     .summary = "Keeps the tensors whose names match",
+     .activator = "--key-filter",
+     .bare = "include",
+     .options = kFilterOptions,
+     .layouts = "",
+     .writes = "the kept tensors, unchanged",
+     .obstacle = no_obstacle,
+     .make = transform::make_filter},
+    {.id = "rename",
+     .title = "Rename",
+     .summary = "Renames tensors by regular expressions",
+     .activator = "--key-rename",
+     .bare = "rule",
+     .options = kRenameOptions,
+     .layouts = "",
+     .writes = "the same tensors under new names",
+     .obstacle = no_obstacle,
+     .make = transform::make_rename},
+    {.id = "cast",
+     .title = "Cast",
+     .summary = "Casts every tensor to one dtype",
+     .activator = "--dtype-cast",
+     .bare = "dtype",
+     .options = kCastOptions,
+     .layouts = "",
+     .writes = "tensors of the chosen dtype; config.json's dtype follows",
+     .obstacle = no_obstacle,
+     .make = transform::make_cast},
+    {.id = "reshard",
+     .title = "Reshard",
+     .summary = "Packs the tensors into shards of another size, or one file",
+     .activator = "",
+     .bare = "",
+     .options = kReshardOptions,
+     .layouts = "",
+     .writes = "the same tensors in other files, with a new index",
+     .obstacle = no_obstacle,
+     .make = nullptr},
+};
+
+}  // namespace
+
+std::span<const OperationInfo> all_operations() { return kOperations; }
+
+}  // namespace tftf
