@@ -2,20 +2,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "input.h"
 #include "tftf/base/bytes.h"
 #include "tftf/container/header.h"
 
 namespace {
 
-using namespace tftf;
+using tftf::fuzz::require;
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using namespace tftf;
 
 HeaderScan scan(std::string_view file, HeaderOptions options) {
   HeaderReader reader("fuzz", file.size(), options);

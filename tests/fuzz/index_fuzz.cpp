@@ -1,22 +1,20 @@
 // An index of any text beside two shards: what is accepted holds what the index says.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "input.h"
 #include "tftf/base/bytes.h"
 #include "tftf/checkpoint/checkpoint.h"
 
 namespace {
 
+using tftf::fuzz::require;
+
 using namespace tftf;
 
 constexpr const char* kIndex = "model.safetensors.index.json";
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 // Every file that the index names holds the tensors "a" and "b".
 std::string shard_bytes() {

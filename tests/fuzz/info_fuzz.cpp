@@ -3,17 +3,20 @@
 // dimensions, one byte length and that many bytes of the tensor's data.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "input.h"
 #include "tftf/inspect/info.h"
 #include "tftf/lint/config_rules.h"
 
 namespace {
+
+using tftf::fuzz::Input;
+using tftf::fuzz::require;
 
 using namespace tftf;
 
@@ -87,26 +90,6 @@ constexpr const char* kMetadata[] = {
     R"({"model.layers.0.mlp.up_proj.weight": "int4-rans256-g0"})"};
 constexpr uint64_t kDimensions[] = {
     0, 1, 2, 3, 4, 8, 16, 24, 32, 64, 100, 128, 256, 4096, uint64_t{1} << 40, UINT64_MAX};
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-class Input {
- public:
-  Input(const uint8_t* data, size_t size) : data_(data), size_(size) {}
-  bool empty() const { return at_ >= size_; }
-  uint8_t byte() { return empty() ? 0 : data_[at_++]; }
-  template <class T, size_t N>
-  const T& pick(const T (&from)[N]) {
-    return from[byte() % N];
-  }
-
- private:
-  const uint8_t* data_;
-  size_t size_;
-  size_t at_ = 0;
-};
 
 struct Model {
   Checkpoint checkpoint;

@@ -1,22 +1,20 @@
 // The JSON reader: any text, both dialects; what the strict dialect accepts is compared with nlohmann-json.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "input.h"
 #include "tftf/base/json_value.h"
 #include "tftf/base/utf8.h"
 
 namespace {
 
+using tftf::fuzz::require;
+
 using tftf::JsonDialect;
 using tftf::JsonError;
 using tftf::JsonValue;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 // Ranges lie inside the text and inside the parent's.
 void check_ranges(const JsonValue& value, uint64_t begin, uint64_t end) {

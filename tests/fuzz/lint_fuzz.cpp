@@ -4,12 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "input.h"
 #include "packed_folder.h"
 #include "tftf/lint/data_pass.h"
 #include "tftf/lint/linter.h"
@@ -19,12 +19,10 @@
 
 namespace {
 
+using tftf::fuzz::require;
+
 using tftf::Bytes;
 using tftf::fuzz::PackedFile;
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
 
 Bytes part_of(std::string_view content, tftf::ByteRange range) {
   require(range.offset <= content.size() && range.length <= content.size() - range.offset);

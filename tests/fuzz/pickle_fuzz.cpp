@@ -1,16 +1,14 @@
 // Pickles of any bytes: the reader of `.metadata`, and the graph of what it accepts walked through.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
+#include "input.h"
 #include "tftf/adapter/dcp.h"
 #include "tftf/adapter/pickle.h"
 
 namespace {
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using tftf::fuzz::require;
 
 constexpr tftf::PickleGlobal kAllowed[] = {{"collections", "OrderedDict", tftf::PickleCall::kEmptyDict},
                                            {"torch", "Size", tftf::PickleCall::kFirstArgument},

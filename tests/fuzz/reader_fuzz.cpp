@@ -3,16 +3,19 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "input.h"
 #include "tftf/base/bytes.h"
 #include "tftf/checkpoint/checkpoint.h"
 
 namespace {
+
+using tftf::fuzz::Input;
+using tftf::fuzz::require;
 
 using namespace tftf;
 
@@ -27,33 +30,9 @@ constexpr const char* kNames[] = {"model.safetensors",
                                   "model.fp16.safetensors.index.json",
                                   "other.txt"};
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
 struct File {
   std::string bytes;
   uint8_t fate = 0;  // 1: fails when read, 2: shorter than listed, 3: unreadable, 4: FIFO, 5: folder
-};
-
-class Input {
- public:
-  explicit Input(std::string_view bytes) : bytes_(bytes) {}
-  bool empty() const { return bytes_.empty(); }
-  uint8_t byte() {
-    if (bytes_.empty()) return 0;
-    const auto value = static_cast<uint8_t>(bytes_[0]);
-    bytes_.remove_prefix(1);
-    return value;
-  }
-  std::string text(size_t length) {
-    const std::string part(bytes_.substr(0, length));
-    bytes_.remove_prefix(part.size());
-    return part;
-  }
-
- private:
-  std::string_view bytes_;
 };
 
 FileEntry describe(const std::string& name, const File& file) {

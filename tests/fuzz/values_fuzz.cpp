@@ -3,16 +3,19 @@
 // data.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "input.h"
 #include "tftf/base/json_text.h"
 #include "tftf/inspect/comparison.h"
 #include "tftf/inspect/heat_map.h"
 #include "tftf/inspect/statistics.h"
 
 namespace {
+
+using tftf::fuzz::Input;
+using tftf::fuzz::require;
 
 using namespace tftf;
 
@@ -22,32 +25,6 @@ constexpr const char* kConfigTexts[] = {
     "", R"({"quantization_config":{"quant_method":"fp8","weight_block_size":[4,3]}})",
     R"({"quantization_config":{"quant_method":"fp8","weight_scale_semantics":"inverse"}})",
     R"({"model_type":"llama","list":[1,{"a":2.0}]})"};
-
-void require(bool condition) {
-  if (!condition) std::abort();
-}
-
-class Input {
- public:
-  Input(const uint8_t* data, size_t size) : data_(data), size_(size) {}
-  uint8_t byte() { return at_ >= size_ ? 0 : data_[at_++]; }
-  template <class T, size_t N>
-  const T& pick(const T (&from)[N]) {
-    return from[byte() % N];
-  }
-  // `count` bytes of what is left, over and over.
-  std::string repeated(size_t count) {
-    std::string out;
-    for (size_t i = 0; i < count; ++i)
-      out += static_cast<char>(at_ >= size_ ? i * 37 : data_[at_ + i % (size_ - at_)]);
-    return out;
-  }
-
- private:
-  const uint8_t* data_;
-  size_t size_;
-  size_t at_ = 0;
-};
 
 struct Model {
   Checkpoint checkpoint;

@@ -1,16 +1,14 @@
 // Archives of torch.save of any bytes: their members lie inside, and a tensor has the bytes of its shape.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
+#include "input.h"
 #include "tftf/adapter/torch_tensor.h"
 #include "tftf/adapter/zip_archive.h"
 
 namespace {
 
-void require(bool condition) {
-  if (!condition) std::abort();
-}
+using tftf::fuzz::require;
 
 }  // namespace
 
