@@ -1,4 +1,3 @@
-#include <condition_variable>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -6,6 +5,7 @@
 #include "lint_file.h"
 #include "tftf/lint/data_pass.h"
 #include "tftf_native/lint_tree.h"
+#include "workers.h"
 
 namespace tftf {
 
@@ -80,17 +80,8 @@ class Stage {
     uint32_t count =
         options_.threads != 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
     count = static_cast<uint32_t>(std::min<uint64_t>(count, pass_.piece_count()));
-    std::vector<std::thread> threads;
-    running_ = count;
-    for (uint32_t i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
-    {
-      std::unique_lock lock(mutex_);
-      while (running_ != 0) {
-        finished_.wait_for(lock, std::chrono::milliseconds(100));
-        if (options_.progress) options_.progress({done_, pass_.bytes(), comparing_});
-      }
-    }
-    for (std::thread& thread : threads) thread.join();
+    run_workers(
+        count, [this] { work(); }, [this] { report(); });
     return !stopped();
   }
 
@@ -105,9 +96,12 @@ class Stage {
       if (index >= pass_.piece_count()) break;
       step(index, files, buffers);
     }
+  }
+
+  void report() {
+    if (!options_.progress) return;
     const std::lock_guard lock(mutex_);
-    --running_;
-    finished_.notify_one();
+    options_.progress({done_, pass_.bytes(), comparing_});
   }
 
   void step(uint64_t index, LintFile (&files)[2], std::vector<std::byte> (&buffers)[2]) {
@@ -145,8 +139,6 @@ class Stage {
   const KernelTable& kernels_;
   std::atomic<uint64_t> next_{0};
   std::mutex mutex_;
-  std::condition_variable finished_;
-  uint32_t running_ = 0;
   uint64_t done_ = 0;
 };
 

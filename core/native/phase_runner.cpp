@@ -1,14 +1,14 @@
 #include "phase_runner.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
-#include <thread>
 
 #include "tftf/base/checked.h"
+#include "workers.h"
 
 namespace tftf {
 namespace {
@@ -48,20 +48,8 @@ class Runner {
   Result<void> go() {
     if (units_ == 0) return {};
     const auto workers = static_cast<uint32_t>(std::min<uint64_t>(run_.threads, units_));
-    working_ = workers;
-    std::vector<std::thread> threads;
-    threads.reserve(workers);
-    for (uint32_t i = 0; i < workers; ++i) threads.emplace_back([this] { work(); });
-    {
-      std::unique_lock lock(mutex_);
-      while (!idle_.wait_for(lock, std::chrono::milliseconds(100), [&] { return working_ == 0; })) {
-        lock.unlock();
-        report();
-        lock.lock();
-      }
-    }
-    for (std::thread& thread : threads) thread.join();
-    report();
+    run_workers(
+        workers, [this] { work(); }, [this] { report(); });
     if (error_) return *std::move(error_);
     if (stopped()) return Error{.code = ErrorCode::kInterrupted, .message = "Interrupted."};
     return {};
@@ -110,8 +98,6 @@ class Runner {
       if (auto result = run_unit(worker, unit); !result.ok()) fail(unit, std::move(result).error());
     }
     start_writeback(worker);
-    const std::lock_guard lock(mutex_);
-    if (--working_ == 0) idle_.notify_one();
   }
 
   void fail(uint64_t unit, Error error) {
@@ -301,8 +287,6 @@ class Runner {
   std::atomic<bool> failed_{false};
   std::mutex values_mutex_;
   std::mutex mutex_;  // the members below
-  std::condition_variable idle_;
-  uint32_t working_ = 0;
   std::optional<Error> error_;
   uint64_t error_unit_ = 0;
 };

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
+#include "workers.h"
 
 namespace tftf {
 namespace {
@@ -80,17 +80,8 @@ class ValueStage {
 
   Result<void> run(uint32_t most) {
     const auto count = static_cast<uint32_t>(std::min<uint64_t>(most, pass_.piece_count()));
-    std::vector<std::thread> threads;
-    running_ = count;
-    for (uint32_t i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
-    {
-      std::unique_lock lock(mutex_);
-      while (running_ != 0) {
-        finished_.wait_for(lock, std::chrono::milliseconds(100));
-        if (options_.progress) options_.progress({done_, pass_.bytes(), number_});
-      }
-    }
-    for (std::thread& thread : threads) thread.join();
+    run_workers(
+        count, [this] { work(); }, [this] { report(); });
     if (error_) return *std::move(error_);
     if (stopped())
       return Error{.code = ErrorCode::kInterrupted, .message = "Stopped while the data was read."};
@@ -111,9 +102,12 @@ class ValueStage {
         failed_.store(true);
       }
     }
+  }
+
+  void report() {
+    if (!options_.progress) return;
     const std::lock_guard lock(mutex_);
-    --running_;
-    finished_.notify_one();
+    options_.progress({done_, pass_.bytes(), number_});
   }
 
   Result<void> step(uint64_t index, WorkerFiles& files) {
@@ -142,8 +136,6 @@ class ValueStage {
   std::atomic<uint64_t> next_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
-  std::condition_variable finished_;
-  uint32_t running_ = 0;
   uint64_t done_ = 0;
   std::optional<Error> error_;
 };
