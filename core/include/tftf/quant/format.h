@@ -13,11 +13,20 @@
 
 namespace tftf {
 
-// A layout of the registry (spec other-quant-layouts 12, cli 6). One constant each, listed in registry.cpp.
+// What `dequant` and `quantize` can do with a layout.
+enum class LayoutUse : uint8_t { kRecognised, kRead, kWritten, kReadWritten };
+
+// A layout of the registry (spec other-quant-layouts 12, cli 6). One constant each, listed in registry.cpp: this is the
+// table behind `tftf formats` and docs/formats.md.
 struct QuantFormat {
   std::string_view id;     // "fp8-block"
   std::string_view title;  // "FP8 with block scales (DeepSeek V3 and others)"
-  bool refused = false;    // recognised by name only: nothing reads its weights
+  bool refused = false;    // recognised by name only: nothing will read its weights
+  LayoutUse use = LayoutUse::kRecognised;
+  std::string_view repacked_to{};  // ids that `repack` turns it into, separated by spaces
+
+  bool read() const { return use == LayoutUse::kRead || use == LayoutUse::kReadWritten; }
+  bool written() const { return use == LayoutUse::kWritten || use == LayoutUse::kReadWritten; }
 };
 
 // A tensor consumed with a weight. Roles are the words of the layouts' specification: "scales", "qzeros",
