@@ -1,0 +1,13 @@
+// The tools of `tftf colibri`, one file each. A new one: its file, a line here and a line in colibri.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "session.h"
+
+namespace tftf::cli {
+
+void add_colibri_resolve(CLI::App& group, Session& session);
+void add_colibri_classify(CLI::App& group, Session& session);
+
+}  // namespace tftf::cli
