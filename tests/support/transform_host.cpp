@@ -95,6 +95,7 @@ Result<TransformResult> transform_in_memory(const MemoryModel& model, const Mode
     }
   }
   result.steps = run->steps;
+  result.memory = transform->plan.memory_bytes(1);
   result.account =
       transform->final_account(transform->plan.read_bytes(), transform->plan.written_bytes(), false);
   result.tensors = *transform->tensors;

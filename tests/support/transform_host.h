@@ -37,6 +37,7 @@ struct TransformResult {
   std::vector<DeclaredTensor> tensors;
   std::string text;  // of the plan
   uint64_t steps = 0;
+  uint64_t memory = 0;  // that the plan needs with one thread, before it ran
 };
 
 struct TransformHostOptions {

@@ -7,6 +7,11 @@
 #include "tftf/base/size_text.h"
 
 namespace tftf::merge {
+namespace {
+
+constexpr size_t kUnsavedLooked = 64;  // entries of modules_to_save: more are no list of heads
+
+}  // namespace
 
 void Resolver::find_parameters() {
   if (config_.target_parameters.empty()) return;
@@ -92,6 +97,11 @@ Result<void> Resolver::check_pair(const ModuleParts& parts) const {
   if (linear && embedding)
     return form_error(ErrorCode::kRefusedAmbiguous, context_, parts.first_name(),
                       "belongs to a module that has a pair of an embedding, too");
+  if (config_.use_dora && !parts.has(P::kMagnitude)) {
+    return form_error(ErrorCode::kRefusedMissing, context_, parts.first_name(),
+                      "is of DoRA by use_dora in " + quote_name(config_.file) + ", and its module " +
+                          quote_name(parts.module) + " has no lora_magnitude_vector");
+  }
   return {};
 }
 
@@ -220,6 +230,14 @@ Result<void> Resolver::place_tokens() {
     ++tables_;
     TFTF_TRY(set_tied_rows(token, *indices, at->second));
   }
+  for (size_t t = 0; t < used.size(); ++t) {
+    if (used[t] || config_.trainable_tokens[t].rows.empty()) continue;
+    const std::string& module = config_.trainable_tokens[t].module;
+    return refuse(ErrorCode::kRefusedMissing,
+                  "lacks the rows that trainable_token_indices names" +
+                      (module.empty() ? std::string() : " for " + quote_name(module)) +
+                      " (token_adapter.trainable_tokens_delta)");
+  }
   if (!tokens_.empty() && options_.scale != 1)
     result_.notices.push_back("--scale does not touch the rows of trained tokens: they are stored whole.");
   return {};
@@ -257,15 +275,52 @@ Result<void> Resolver::set_tied_rows(const Saved& token, const TokenIndices& ind
 }
 
 void Resolver::note_tied_weights() {
-  if (!tied_ || by_name_.count("lm_head.weight") > 0) return;
+  if (!tied_) return;
+  const auto head = by_name_.find("lm_head.weight");
+  const bool stored = head != by_name_.end();
+  if (stored && (by_base_[head->second].program != nullptr || by_base_[head->second].replacement != nullptr))
+    return;
   for (const auto& change : result_.changes) {
-    if (change.program == nullptr || change.program->delta == MergeProgram::Delta::kNone) continue;
-    if (!base_[change.base].name.ends_with("embed_tokens.weight") &&
-        !base_[change.base].name.ends_with("wte.weight"))
-      continue;
-    result_.notices.push_back("The output head is tied to " + quote_name(base_[change.base].name) +
-                              ", so that merging into it changes the output, too.");
+    const bool merged = change.program != nullptr && change.program->delta != MergeProgram::Delta::kNone;
+    if (!merged && change.replacement == nullptr) continue;
+    const std::string_view table = base_[change.base].name;
+    if (!table.ends_with("embed_tokens.weight") && !table.ends_with("wte.weight")) continue;
+    result_.notices.push_back(stored ? "\"lm_head.weight\" is stored, tied to " + quote_name(table) +
+                                           " by tie_word_embeddings, and stays as it is: loaders that tie "
+                                           "the two overwrite it, others "
+                                           "do not see the change."
+                                     : "The output head is tied to " + quote_name(table) +
+                                           ", so that changing it changes the output, too.");
   }
+}
+
+void Resolver::note_unsaved_modules() {
+  for (size_t i = 0; i < std::min(config_.modules_to_save.size(), kUnsavedLooked); ++i) {
+    const std::string& entry = config_.modules_to_save[i];
+    const bool saved = std::any_of(saved_.begin(), saved_.end(),
+                                   [&](const Saved& tensor) { return covers_module(entry, tensor.module); });
+    if (saved) continue;
+    const auto in_base = std::find_if(base_.begin(), base_.end(), [&](const TensorView& tensor) {
+      const size_t dot = tensor.name.rfind('.');
+      return dot != std::string_view::npos && covers_module(entry, tensor.name.substr(0, dot));
+    });
+    if (in_base == base_.end()) continue;  // the default names heads of several architectures
+    result_.notices.push_back(
+        "modules_to_save of " + quote_name(config_.file) + " names " + quote_name(entry) +
+        ", of which the adapter has no tensors: " + quote_name(in_base->name) + " stays the base's.");
+  }
+}
+
+void Resolver::note_undeclared_dora() {
+  if (!config_.present || config_.use_dora) return;
+  const auto count = std::count_if(modules_.begin(), modules_.end(),
+                                   [](const ModuleParts& parts) { return parts.has(PeftPart::kMagnitude); });
+  if (count == 0) return;
+  result_.notices.push_back(
+      counted(static_cast<uint64_t>(count), "module") +
+      " of the adapter has a magnitude and is merged as DoRA, although use_dora is not set "
+      "in " +
+      quote_name(config_.file) + " (PEFT would leave the magnitudes out).");
 }
 
 }  // namespace tftf::merge

@@ -41,6 +41,8 @@ Result<MergeResolution> Resolver::resolve() {
         {i, slot.replacement == nullptr ? nullptr : &slot.replacement->data, slot.program});
   }
   note_tied_weights();
+  note_unsaved_modules();
+  note_undeclared_dora();
   std::sort(result_.added.begin(), result_.added.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   return std::move(result_);

@@ -62,6 +62,10 @@ class Resolver {
   // An output head that shares the table gets the same rows where it is stored on its own.
   Result<void> set_tied_rows(const Saved& token, const TokenIndices& indices, uint32_t i);
   void note_tied_weights();
+  // modules_to_save whose tensors the adapter lacks, although the base has such modules.
+  void note_unsaved_modules();
+  // Magnitudes that use_dora does not announce.
+  void note_undeclared_dora();
   std::string coverage() const;
   Result<void> check_coverage();
   // A leading prefix that one side has and the other lacks, the same for all modules.

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 
+#include "adapter/rank_names.h"
 #include "tftf/adapter/adapter.h"
 #include "tftf/adapter/names.h"
 #include "tftf/base/checked.h"
@@ -72,6 +73,7 @@ Result<std::shared_ptr<const Adapter>> make_sharded_adapter(std::string given, s
                               std::to_string(first - files.begin()) + " and " + std::to_string(r) + ".",
                    .file = files[r]};
   }
+  TFTF_TRY(check_rank_names(files));
   std::map<std::string, Pieces> by_name;
   for (size_t r = 0; r < ranks.size(); ++r) {
     for (const NamedTensor& tensor : ranks[r]) {

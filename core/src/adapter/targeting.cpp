@@ -175,17 +175,19 @@ Result<double> Targeting::scale(std::string_view module, uint64_t r) const {
   return **configured / divisor;
 }
 
-bool Targeting::saved_whole(std::string_view module) const {
-  for (const std::string& entry : config_->modules_to_save) {
-    // A parent that ends in the entry covers everything below it.
-    for (size_t end = module.size();;) {
-      if (module.substr(0, end).ends_with(entry)) return true;
-      const size_t dot = module.rfind('.', end - 1);
-      if (end == 0 || dot == std::string_view::npos) break;
-      end = dot;
-    }
+bool covers_module(std::string_view entry, std::string_view module) {
+  // A parent that ends in the entry covers everything below it.
+  for (size_t end = module.size();;) {
+    if (module.substr(0, end).ends_with(entry)) return true;
+    const size_t dot = module.rfind('.', end - 1);
+    if (end == 0 || dot == std::string_view::npos) return false;
+    end = dot;
   }
-  return false;
+}
+
+bool Targeting::saved_whole(std::string_view module) const {
+  return std::any_of(config_->modules_to_save.begin(), config_->modules_to_save.end(),
+                     [&](const std::string& entry) { return covers_module(entry, module); });
 }
 
 }  // namespace tftf

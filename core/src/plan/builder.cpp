@@ -65,6 +65,8 @@ void PlanBuilder::set_output(uint32_t index, uint64_t size, std::string header) 
   if (!header.empty()) state_->pending_literals.push_back({to, std::move(header)});
 }
 
+void PlanBuilder::hold(uint64_t bytes) { state_->held_bytes += bytes; }
+
 uint32_t PlanBuilder::add_resident(Resident resident) {
   uint64_t raw = 0;
   for (const Extent& extent : resident.from) raw += extent.bytes();

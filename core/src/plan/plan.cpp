@@ -137,7 +137,7 @@ uint64_t Plan::memory_bytes(uint32_t threads) const {
     alive += bytes;
     most = std::max(most, alive);
   }
-  return (slot + raw) * threads + static_cast<uint64_t>(most);
+  return (slot + raw) * threads + static_cast<uint64_t>(most) + state.held_bytes;
 }
 
 std::string Plan::to_text(bool steps) const {

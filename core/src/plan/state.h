@@ -25,6 +25,7 @@ struct PlanState {
   std::vector<PlanEntry> entries;
   std::vector<SideOutput> sides;
   Tables tables;
+  uint64_t held_bytes = 0;
   PlanBuilder::Extend extend;
   bool extends = false;  // `extend` may append phases
 

@@ -4,9 +4,33 @@
 #include "pipe.h"
 #include "tftf/adapter/merge.h"
 #include "tftf/base/escape.h"
+#include "tftf/base/size_text.h"
+#include "tftf/simd/cast.h"
+#include "tftf/simd/kernels.h"
+#include "tftf/simd/scan.h"
 
 namespace tftf::transform {
 namespace {
+
+// Values of `data` that are NaN or infinite once cast to `to`.
+uint64_t nonfinite_after(const TensorData& data, DType to, uint64_t count) {
+  constexpr uint64_t kRun = 1024;
+  std::byte cast_run[kRun * 8];
+  const KernelTable& kernels = best_kernels();
+  const uint64_t size = dtype_bits(data.dtype) / 8;
+  Scan seen;
+  for (uint64_t done = 0; done < count; done += kRun) {
+    const uint64_t run = std::min(kRun, count - done);
+    const std::byte* from = data.bytes.data() + done * size;
+    if (to == data.dtype) {
+      kernels.scan(to, from, 0, run, seen);
+    } else {
+      cast(kernels, data.dtype, to, from, cast_run, run);
+      kernels.scan(to, cast_run, 0, run, seen);
+    }
+  }
+  return seen.nan + seen.inf;
+}
 
 class Merge final : public Pipe {
  public:
@@ -31,9 +55,12 @@ class Merge final : public Pipe {
     Result<MergeResolution> resolved =
         resolve_merge(adapter_, base, options_, tied != nullptr && tied->is_true());
     if (!resolved) return std::move(resolved).error();
-    for (const MergeResolution::Change& change : resolved->changes)
+    for (const MergeResolution::Change& change : resolved->changes) {
+      TFTF_TRY(check_finite(change, stream.tensors[change.base], stream.warnings));
       apply_change(change, stream.tensors[change.base]);
+    }
     for (const MergeResolution::Added& added : resolved->added) {
+      TFTF_TRY(check_finite(*added.data, added.data->dtype, added.name, stream.warnings));
       StreamTensor tensor{.name = added.name, .dtype = added.data->dtype, .shape = added.data->shape};
       tensor.source = stream.checkpoint->order.front();
       tensor.provided = provided(added.data);
@@ -43,6 +70,7 @@ class Merge final : public Pipe {
     }
     for (const std::string& notice : adapter_->notices) stream.warnings.push_back(notice);
     for (const std::string& notice : resolved->notices) stream.warnings.push_back(notice);
+    for (const NamedTensor& tensor : adapter_->tensors) stream.held_bytes += tensor.data.bytes.size();
     stream.merges.push_back({adapter_->given, resolved->modules, resolved->merged, resolved->skipped,
                              uint64_t{resolved->changes.size()}, uint64_t{resolved->added.size()}});
     return {};
@@ -51,6 +79,33 @@ class Merge final : public Pipe {
  private:
   std::shared_ptr<const TensorData> provided(const TensorData* data) const {
     return std::shared_ptr<const TensorData>(adapter_, data);  // lives as long as the adapter
+  }
+
+  // What stands for the base's values is looked at here, since it is in memory: its own values that are not finite,
+  // and those that the base's dtype cannot hold (a program on top rounds only the sum).
+  Result<void> check_finite(const MergeResolution::Change& change, const StreamTensor& tensor,
+                            std::vector<std::string>& warnings) const {
+    if (change.replacement == nullptr) return {};
+    const DType dtype = change.program == nullptr ? tensor.dtype : change.replacement->dtype;
+    return check_finite(*change.replacement, dtype, tensor.name, warnings);
+  }
+
+  Result<void> check_finite(const TensorData& data, DType dtype, const std::string& name,
+                            std::vector<std::string>& warnings) const {
+    const uint64_t count = element_count(data.shape).value_or(0);
+    const uint64_t bad = is_floating(data.dtype) ? nonfinite_after(data, dtype, count) : 0;
+    if (bad == 0) return {};
+    const std::string what = grouped_digits(bad) + " of the " + grouped_digits(count) +
+                             " values that adapter " + quote_name(adapter_->file) + " has saved for " +
+                             quote_name(name) + " are not finite as " + std::string(dtype_name(dtype));
+    if (allow_nonfinite_) {
+      warnings.push_back(what + ".");
+      return {};
+    }
+    return Error{.code = ErrorCode::kRefusedValues,
+                 .message = what + "; --allow-nonfinite takes them.",
+                 .file = adapter_->file,
+                 .tensor = name};
   }
 
   void apply_change(const MergeResolution::Change& change, StreamTensor& tensor) const {

@@ -34,6 +34,7 @@ class Writer {
     if (request_.layout.align) align();
     TFTF_TRY(declare());
     fill_account();
+    builder_.hold(stream_.held_bytes);
     TFTF_TRY(lay_out());
     add_divisor_checks();
     if (request_.examine) {

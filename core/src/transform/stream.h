@@ -40,6 +40,7 @@ struct Stream {
   // The dtype that the last dequantisation or cast announces, for config.json.
   std::optional<DType> result_dtype;
   std::vector<Account::Merge> merges{};
+  uint64_t held_bytes = 0;   // of adapters, which stay in memory
   bool dequantises = false;  // a pipe makes plain floats of quantised layouts
   bool renamed = false;
 

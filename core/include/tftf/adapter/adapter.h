@@ -44,7 +44,7 @@ Result<std::shared_ptr<const Adapter>> make_adapter(std::string given, std::stri
 
 // Ranks of a sharded training run, in their order: each tensor is put together along `dim` (spec tftf 2.8), its name
 // stripped of wrappers. Refused: a tensor that some rank lacks, other dtypes or shapes between ranks, flattened
-// parameters.
+// parameters, file names that count or number the ranks otherwise.
 Result<std::shared_ptr<const Adapter>> make_sharded_adapter(std::string given, std::vector<std::string> files,
                                                             std::vector<std::vector<NamedTensor>> ranks,
                                                             uint32_t dim,

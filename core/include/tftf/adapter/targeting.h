@@ -21,6 +21,9 @@ enum class TargetVerdict : uint8_t {
   kOtherLayer,   // layers_to_transform
 };
 
+// True when an entry of modules_to_save names the module or a parent of it: it ends the path as plain text.
+bool covers_module(std::string_view entry, std::string_view module);
+
 // Compiled once per adapter; not for several threads at once.
 class Targeting {
  public:
@@ -40,8 +43,7 @@ class Targeting {
   // alpha / r, or alpha / sqrt(r) with use_rslora, in binary64; 1 when there is no configuration. `r`: the
   // tensors' rank.
   Result<double> scale(std::string_view module, uint64_t r) const;
-  // True when modules_to_save names the module or a parent of it (an entry matches by plain text at the end
-  // of the path).
+  // True when an entry of modules_to_save covers the module.
   bool saved_whole(std::string_view module) const;
 
  private:

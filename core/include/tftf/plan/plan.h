@@ -236,7 +236,8 @@ class Plan {
   // Bytes that phases and residents read, and bytes of all outputs (those known so far).
   uint64_t read_bytes() const;
   uint64_t written_bytes() const;
-  // Bytes of slots for `threads` workers plus the residents of threads + 1 items: what --max-memory limits.
+  // Bytes of slots for `threads` workers plus the residents of threads + 1 items plus what is held throughout (an
+  // adapter's tensors): what --max-memory limits.
   uint64_t memory_bytes(uint32_t threads) const;
   // The text form (docs/architecture.md, "Text form of a plan"); `steps`: with the steps of each tensor.
   std::string to_text(bool steps = false) const;
@@ -258,6 +259,8 @@ class PlanBuilder {
   // `header`: the 8+N bytes, becomes a literal at offset 0. With output.known false: empty, see set_output().
   uint32_t add_output(Output output, std::string header);
   uint32_t add_resident(Resident resident);
+  // Memory that lives as long as the plan, beside residents.
+  void hold(uint64_t bytes);
   // A phase is opened implicitly; begin_phase() starts another (measure phases come first).
   void begin_phase(bool writes, bool keeps_values);
   // An output tensor made of one or more items (experts, ranks) or (kMeasure) a step without output: first
