@@ -93,39 +93,6 @@ void fill_panels(const Factor& factor, uint64_t matrix, T* to) {
     for (uint64_t k = 0; k < rank; ++k) to[at(k, j)] = 0;
 }
 
-template <class T>
-void multiply(const KernelTable& kernels, const T* left, const T* panels, uint64_t rows, uint64_t rank,
-              uint64_t cols, T* out) {
-  PanelProduct<T> task;
-  task.panels = panels;
-  task.b = left;
-  task.b_stride = rank;
-  task.rank = rank;
-  task.rows = rows;
-  task.col_end = cols;
-  task.out = out;
-  task.out_stride = cols;
-  if constexpr (sizeof(T) == 4) {
-    kernels.product_f32(task);
-  } else {
-    kernels.product_f64(task);
-  }
-}
-
-// One factor of a Kronecker product as a whole matrix.
-template <class T>
-void fill_dense(const Factor& left, const Factor& right, T* left_to, T* right_to, T* to) {
-  if (left.empty()) {
-    *to = 1;
-  } else if (right.empty()) {
-    fill_rows(left, 0, to);
-  } else {
-    fill_rows(left, 0, left_to);
-    fill_panels(right, 0, right_to);
-    multiply(best_kernels(), left_to, right_to, left.rows, left.cols, right.cols, to);
-  }
-}
-
 using Square = std::vector<double>;  // n x n, row-major
 
 Square product(const Square& a, const Square& b, uint64_t n) {
@@ -242,15 +209,7 @@ MergeLayout merge_layout(const MergeProgram& program) {
   };
   const auto rows = [](const Factor& f) { return f.empty() ? 0 : f.rows * f.cols; };
   const auto panels = [](const Factor& f) { return f.empty() ? 0 : panel_elements(f.rows, f.cols); };
-  if (program.delta == MergeProgram::Delta::kKronecker) {
-    const KroneckerShape k = kronecker_shape(program);
-    take(layout.left, program.right.empty() ? 0 : rows(program.left));
-    take(layout.right, panels(program.right));
-    take(layout.left2, program.right2.empty() ? 0 : rows(program.left2));
-    take(layout.right2, panels(program.right2));
-    take(layout.dense, k.rows1 * k.cols1);
-    take(layout.dense2, k.rows2 * k.cols2);
-  } else if (program.delta != MergeProgram::Delta::kNone) {
+  if (program.delta != MergeProgram::Delta::kNone) {
     take(layout.left, rows(program.left));
     take(layout.right, panels(program.right));
     take(layout.left2, rows(program.left2));
@@ -267,15 +226,10 @@ MergeLayout merge_layout(const MergeProgram& program) {
 template <class T>
 void prepare_merge(const MergeProgram& program, uint64_t matrix, T* ready) {
   const MergeLayout at = merge_layout(program);
-  if (program.delta == MergeProgram::Delta::kKronecker) {
-    fill_dense(program.left, program.right, ready + at.left, ready + at.right, ready + at.dense);
-    fill_dense(program.left2, program.right2, ready + at.left2, ready + at.right2, ready + at.dense2);
-  } else {
-    if (!program.left.empty()) fill_rows(program.left, matrix, ready + at.left);
-    if (!program.right.empty()) fill_panels(program.right, matrix, ready + at.right);
-    if (!program.left2.empty()) fill_rows(program.left2, matrix, ready + at.left2);
-    if (!program.right2.empty()) fill_panels(program.right2, matrix, ready + at.right2);
-  }
+  if (!program.left.empty()) fill_rows(program.left, matrix, ready + at.left);
+  if (!program.right.empty()) fill_panels(program.right, matrix, ready + at.right);
+  if (!program.left2.empty()) fill_rows(program.left2, matrix, ready + at.left2);
+  if (!program.right2.empty()) fill_panels(program.right2, matrix, ready + at.right2);
   if (program.multiplier != nullptr)
     widen(*program.multiplier, 0, elements_of(program.multiplier), ready + at.multiplier);
   if (program.rotation != nullptr) fill_rotation(program, ready + at.rotation);

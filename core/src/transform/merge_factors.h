@@ -11,7 +11,7 @@ namespace tftf::transform {
 // Where each part lies, in elements of F32 (F64 for weights of F64); `total` is a multiple of 16.
 struct MergeLayout {
   uint64_t left = 0, right = 0, left2 = 0, right2 = 0;  // right factors in panels (simd/product.h)
-  uint64_t dense = 0, dense2 = 0;                       // kKronecker: the two factors as whole matrices
+  // kKronecker: a factor that is stored whole is in left or left2; one that is a product is worked out row by row.
   uint64_t multiplier = 0, rotation = 0, magnitude = 0;
   uint64_t total = 0;
 };

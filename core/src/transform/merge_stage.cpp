@@ -54,6 +54,10 @@ uint64_t merge_scratch(const Stage& stage, const Item&, uint64_t) {
   if (is_plain(stage)) return 0;
   const MergeProgram& program = *stage.merge;
   uint64_t bytes = 3 * bytes_for(block_elements(program), wide_bytes(stage));
+  if (program.delta == MergeProgram::Delta::kKronecker) {
+    const KroneckerShape k = kronecker_shape(program);
+    bytes += bytes_for(k.cols1, wide_bytes(stage)) + bytes_for(k.cols2, wide_bytes(stage));
+  }
   if (by_columns(program)) bytes += bytes_for(program.cols, 8) + bytes_for(program.cols, wide_bytes(stage));
   return bytes;
 }
@@ -95,8 +99,16 @@ class MergeRun {
     x_ = reinterpret_cast<T*>(view.scratch);
     delta_ = reinterpret_cast<T*>(view.scratch + block);
     other_ = reinterpret_cast<T*>(view.scratch + 2 * block);
-    sums_ = reinterpret_cast<double*>(view.scratch + 3 * block);
-    factors_ = reinterpret_cast<T*>(view.scratch + 3 * block + bytes_for(program_.cols, 8));
+    std::byte* free = view.scratch + 3 * block;
+    if (program_.delta == MergeProgram::Delta::kKronecker) {
+      kronecker_ = kronecker_shape(program_);
+      one_.values = reinterpret_cast<T*>(free);
+      free += bytes_for(kronecker_.cols1, sizeof(T));
+      two_.values = reinterpret_cast<T*>(free);
+      free += bytes_for(kronecker_.cols2, sizeof(T));
+    }
+    sums_ = reinterpret_cast<double*>(free);
+    factors_ = reinterpret_cast<T*>(free + bytes_for(program_.cols, 8));
   }
 
   uint64_t run(ElementRange piece, const std::byte* in, std::byte* out) {
@@ -120,6 +132,12 @@ class MergeRun {
   }
 
  private:
+  // A row of a Kronecker factor, kept while the next rows need it again.
+  struct KroneckerRow {
+    T* values = nullptr;
+    uint64_t matrix = UINT64_MAX, row = UINT64_MAX;
+  };
+
   // Rows [row, row + rows) of one matrix, columns [begin, end) of it; `at`: its first element, counted from the
   // piece's first one, and rows lie program.cols apart.
   struct Rectangle {
@@ -241,13 +259,34 @@ class MergeRun {
     }
   }
 
-  void kronecker(const Rectangle& r, uint64_t row, T* to) const {
-    const KroneckerShape k = kronecker_shape(program_);
-    const T* one = ready(r.matrix) + at_.dense + row / k.rows2 * k.cols1;
-    const T* two = ready(r.matrix) + at_.dense2 + row % k.rows2 * k.cols2;
+  // A row of one of the two factors: as it is stored, the product of its own two, or the number 1.
+  const T* kronecker_row(uint64_t matrix, const Factor& left, uint64_t left_at, const Factor& right,
+                         uint64_t right_at, uint64_t row, KroneckerRow& made) const {
+    static constexpr T kOne = 1;
+    if (left.empty()) return &kOne;
+    if (right.empty()) return ready(matrix) + left_at + row * left.cols;
+    if (made.row == row && made.matrix == matrix) return made.values;
+    PanelProduct<T> task;
+    task.rank = left.cols;
+    task.panels = ready(matrix) + right_at;
+    task.b = ready(matrix) + left_at + row * left.cols;
+    task.b_stride = left.cols;
+    task.rows = 1;
+    task.col_end = right.cols;
+    product(task, made.values, right.cols);
+    made.row = row;
+    made.matrix = matrix;
+    return made.values;
+  }
+
+  void kronecker(const Rectangle& r, uint64_t row, T* to) {
+    const T* one = kronecker_row(r.matrix, program_.left, at_.left, program_.right, at_.right,
+                                 row / kronecker_.rows2, one_);
+    const T* two = kronecker_row(r.matrix, program_.left2, at_.left2, program_.right2, at_.right2,
+                                 row % kronecker_.rows2, two_);
     for (uint64_t column = r.begin; column < r.end;) {
-      const uint64_t b = column / k.cols2, d = column % k.cols2;
-      const uint64_t run = std::min(k.cols2 - d, r.end - column);
+      const uint64_t b = column / kronecker_.cols2, d = column % kronecker_.cols2;
+      const uint64_t run = std::min(kronecker_.cols2 - d, r.end - column);
       for (uint64_t j = 0; j < run; ++j) *to++ = one[b] * two[d + j];
       column += run;
     }
@@ -368,6 +407,8 @@ class MergeRun {
   const KernelTable& kernels_;
   const TileView& view_;
   MergeLayout at_;
+  KroneckerShape kronecker_;
+  KroneckerRow one_, two_;
   T *x_ = nullptr, *delta_ = nullptr, *other_ = nullptr, *factors_ = nullptr;
   double* sums_ = nullptr;
   const std::byte* in_ = nullptr;

@@ -160,3 +160,19 @@ TEST_CASE("an adapter counts to the memory of a plan") {
   };
   CHECK(memory(8192) >= memory(4096) + 4096 * 1024);
 }
+
+TEST_CASE("a Kronecker product of low-rank factors is never held whole") {
+  constexpr uint64_t kSide = 2048;
+  const std::vector<TestTensor> adapter = {
+      {"q.lokr_w1", DType::F32, {1, 1}, f32_bytes({2})},
+      {"q.lokr_w2_a", DType::F32, {kSide, 1}, std::string(kSide * 4, '\0')},
+      {"q.lokr_w2_b", DType::F32, {1, kSide}, std::string(kSide * 4, '\0')}};
+  const auto read = adapter_of(adapter, R"({"peft_type":"LOKR","r":1,"alpha":1})");
+  REQUIRE(read.ok());
+  MemoryModel model;
+  model.files["model.safetensors"] =
+      model_file({{"q.weight", DType::F16, {kSide, kSide}, std::string(kSide * kSide * 2, '\1')}});
+  const auto result = transform_in_memory(model, {merge_operation(*read)});
+  REQUIRE(result.ok());
+  CHECK(result->memory < kSide * kSide * 4);
+}
