@@ -18,6 +18,10 @@
 namespace tftf {
 namespace {
 
+const KernelTable& kernels_of(const ExecuteOptions& options) {
+  return options.kernels != nullptr ? *options.kernels : best_kernels();
+}
+
 constexpr size_t kMaxOpenInputs = 128;
 
 namespace fs = std::filesystem;
@@ -116,10 +120,10 @@ class Execution {
         target_(target),
         options_(options),
         parts_(plan, folder_, target, options),
-        residents_(plan, inputs.files()),
+        residents_(plan, inputs.files(), kernels_of(options), options.stop),
         run_{.plan = plan,
              .options = options,
-             .kernels = options.kernels != nullptr ? *options.kernels : best_kernels(),
+             .kernels = kernels_of(options),
              .threads = thread_count(options),
              .inputs = inputs.files(),
              .outputs = parts_.files(),
@@ -393,10 +397,10 @@ Result<RunReport> examine(Plan& plan, const std::vector<RunInput>& inputs, const
   FilePool<OutputFile> none(1, [](uint32_t) -> Result<std::shared_ptr<OutputFile>> {
     return Error{.message = "A plan that only measures has an output."};
   });
-  ResidentStore residents(plan, files.files());
+  ResidentStore residents(plan, files.files(), kernels_of(options), options.stop);
   RunState state{.plan = plan,
                  .options = options,
-                 .kernels = options.kernels != nullptr ? *options.kernels : best_kernels(),
+                 .kernels = kernels_of(options),
                  .threads = thread_count(options),
                  .inputs = files.files(),
                  .outputs = none,

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 
+#include "aligned_bytes.h"
 #include "tftf/base/checked.h"
 #include "workers.h"
 
@@ -19,16 +18,6 @@ constexpr uint64_t kReadAhead = 4 << 20;
 constexpr uint64_t kLeastAdvice = 64 << 10;
 // Written bytes after which the disk is told to start.
 constexpr uint64_t kWritebackBytes = 1 << 20;
-
-struct AlignedDelete {
-  void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t(kSlotAlign)); }
-};
-using AlignedBytes = std::unique_ptr<std::byte[], AlignedDelete>;
-
-AlignedBytes aligned_bytes(uint64_t bytes) {
-  return AlignedBytes(static_cast<std::byte*>(::operator new[](
-      static_cast<size_t>(std::max<uint64_t>(bytes, 1)), std::align_val_t(kSlotAlign), std::nothrow)));
-}
 
 constexpr uint64_t slot_bytes(uint64_t bytes) { return ceil_div(bytes, kSlotAlign) * kSlotAlign; }
 
@@ -199,7 +188,7 @@ class Runner {
     }
     worker.residents.clear();
     for (uint32_t r : residents) {
-      auto ready = run_.residents.acquire(r);
+      auto ready = run_.residents.acquire(r, worker.residents);
       if (!ready.ok()) return std::move(ready).error();
       worker.residents.push_back(*ready);
     }

@@ -1,5 +1,9 @@
 #include "resident_store.h"
 
+#include <algorithm>
+
+#include "tftf/base/checked.h"
+
 namespace tftf {
 
 Result<void> read_extent(FilePool<ByteSource>& inputs, const Extent& extent, std::byte* into) {
@@ -21,23 +25,63 @@ void ResidentStore::take_in() {
   }
 }
 
-Result<std::unique_ptr<std::byte[]>> ResidentStore::load(uint32_t index) {
+namespace {
+
+Error no_memory() {
+  return {.code = ErrorCode::kRefusedMemory, .message = "There is not enough memory for the buffers."};
+}
+
+}  // namespace
+
+Result<AlignedBytes> ResidentStore::load(uint32_t index, std::span<const Bytes> before) {
   const Resident& resident = plan_.residents()[index];
-  const auto raw_bytes = static_cast<size_t>(resident.raw_bytes);
-  const auto ready_bytes = static_cast<size_t>(resident.ready_bytes);
-  std::unique_ptr<std::byte[]> raw(new std::byte[raw_bytes]);
+  if (resident.gather != nullptr) return gather(index, before);
+  AlignedBytes raw = aligned_bytes(resident.raw_bytes);
+  if (!raw) return no_memory();
   std::byte* to = raw.get();
   for (const Extent& from : resident.from) {
     TFTF_TRY(read_extent(inputs_, from, to));
     to += from.bytes();
   }
   if (resident.prepare == nullptr) return raw;
-  std::unique_ptr<std::byte[]> ready(new std::byte[ready_bytes]);
-  plan_.prepare(index, {raw.get(), raw_bytes}, {ready.get(), ready_bytes});
+  AlignedBytes ready = aligned_bytes(resident.ready_bytes);
+  if (!ready) return no_memory();
+  plan_.prepare(index, {raw.get(), static_cast<size_t>(resident.raw_bytes)},
+                {ready.get(), static_cast<size_t>(resident.ready_bytes)});
   return ready;
 }
 
-Result<Bytes> ResidentStore::acquire(uint32_t index) {
+Result<AlignedBytes> ResidentStore::gather(uint32_t index, std::span<const Bytes> before) {
+  const Resident& resident = plan_.residents()[index];
+  AlignedBytes ready = aligned_bytes(resident.ready_bytes);
+  const AlignedBytes in = aligned_bytes(resident.gather_in_bytes),
+                     scratch = aligned_bytes(resident.gather_scratch_bytes);
+  if (!ready || !in || !scratch) return no_memory();
+  std::fill_n(ready.get(), static_cast<size_t>(resident.ready_bytes), std::byte{0});
+  StepIo io;
+  std::vector<const std::byte*> pointers;
+  for (uint64_t tile = 0; tile < plan_.gather_tiles(index); ++tile) {
+    if (stop_ != nullptr && stop_->load(std::memory_order_relaxed))
+      return Error{.code = ErrorCode::kInterrupted, .message = "Interrupted."};
+    plan_.gather_io(index, tile, io);
+    pointers.clear();
+    std::byte* to = in.get();
+    for (const Extent& from : io.in) {
+      TFTF_TRY(read_extent(inputs_, from, to));
+      pointers.push_back(to);
+      to += ceil_div(from.bytes(), kSlotAlign) * kSlotAlign;
+    }
+    plan_.gather(index, tile, kernels_,
+                 {.in = pointers,
+                  .out = {},
+                  .scratch = {scratch.get(), static_cast<size_t>(resident.gather_scratch_bytes)},
+                  .residents = before},
+                 {ready.get(), static_cast<size_t>(resident.ready_bytes)});
+  }
+  return ready;
+}
+
+Result<Bytes> ResidentStore::acquire(uint32_t index, std::span<const Bytes> before) {
   Slot& slot = slots_[index];
   const auto bytes = static_cast<size_t>(plan_.residents()[index].ready_bytes);
   std::unique_lock lock(mutex_);
@@ -45,7 +89,7 @@ Result<Bytes> ResidentStore::acquire(uint32_t index) {
   if (slot.state == State::kEmpty) {
     slot.state = State::kLoading;
     lock.unlock();
-    auto loaded = load(index);
+    auto loaded = load(index, before);
     lock.lock();
     slot.state = loaded.ok() ? State::kReady : State::kEmpty;
     changed_.notify_all();

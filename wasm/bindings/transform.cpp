@@ -80,6 +80,11 @@ class Transformation {
   // Its extents as io() gives them: their number, raw bytes, extents.
   uintptr_t resident(uint32_t index);
   void load_resident(uint32_t index, uintptr_t raw);
+  // A resident that is gathered: its tiles (0: it is not), the extents of one as resident() gives them without raw
+  // bytes, and the tile itself. `step`: the one that needs it; the first tile begins it, the last loads it.
+  double gather_tiles(uint32_t index) const { return to_number(plan().gather_tiles(index)); }
+  uintptr_t gather_io(uint32_t index, double tile);
+  void gather(double step, uint32_t index, double tile, uintptr_t pointers);
 
   // From file, offset, bytes, to file, offset.
   uintptr_t copy(uint32_t index);
@@ -116,6 +121,7 @@ class Transformation {
   std::optional<Transform> transform_;
   std::vector<Value> values_;
   AlignedBytes scratch_;
+  AlignedBytes gathering_, gather_scratch_;
   uint64_t scratch_bytes_ = 0;
   uint32_t phase_ = 0;
   StepIo io_;
@@ -253,6 +259,43 @@ void Transformation::load_resident(uint32_t index, uintptr_t raw) {
   residents_[index].bytes = std::move(ready);
 }
 
+uintptr_t Transformation::gather_io(uint32_t index, double tile) {
+  plan().gather_io(index, from_number(tile), io_);
+  numbers_.clear();
+  numbers_.push_back(static_cast<double>(io_.in.size()));
+  for (const Extent& extent : io_.in) push(extent);
+  return numbers();
+}
+
+void Transformation::gather(double step, uint32_t index, double tile, uintptr_t pointers) {
+  const Resident& resident = plan().residents()[index];
+  const uint64_t at = from_number(tile);
+  const auto ready_bytes = static_cast<size_t>(resident.ready_bytes);
+  if (at == 0) {
+    gathering_ = aligned_bytes(resident.ready_bytes);
+    gather_scratch_ = aligned_bytes(resident.gather_scratch_bytes);
+    std::fill_n(gathering_.get(), ready_bytes, std::byte{0});
+  }
+  plan().gather_io(index, at, io_);
+  const auto* table = reinterpret_cast<const uintptr_t*>(pointers);
+  in_.clear();
+  ready_.clear();
+  for (size_t i = 0; i < io_.in.size(); ++i) in_.push_back(reinterpret_cast<const std::byte*>(*table++));
+  for (const uint32_t r : plan().residents_of(from_number(step))) {
+    if (r == index) break;
+    ready_.emplace_back(residents_[r].bytes.get(), static_cast<size_t>(plan().residents()[r].ready_bytes));
+  }
+  plan().gather(index, at, best_kernels(),
+                {.in = in_,
+                 .out = {},
+                 .scratch = {gather_scratch_.get(), static_cast<size_t>(resident.gather_scratch_bytes)},
+                 .residents = ready_},
+                {gathering_.get(), ready_bytes});
+  if (at + 1 < plan().gather_tiles(index)) return;
+  residents_[index].bytes = std::move(gathering_);
+  gather_scratch_.reset();
+}
+
 uintptr_t Transformation::copy(uint32_t index) {
   const Copy& copy = plan().copies()[index];
   numbers_.clear();
@@ -362,6 +405,9 @@ EMSCRIPTEN_BINDINGS(tftf_transform) {
       .function("residentLoaded", guard<&Transformation::resident_loaded>)
       .function("resident", guard<&Transformation::resident>)
       .function("loadResident", guard<&Transformation::load_resident>)
+      .function("gatherTiles", guard<&Transformation::gather_tiles>)
+      .function("gatherIo", guard<&Transformation::gather_io>)
+      .function("gather", guard<&Transformation::gather>)
       .function("copy", guard<&Transformation::copy>)
       .function("literal", guard<&Transformation::literal>)
       .function("entryName", guard<&Transformation::entry_name>)

@@ -61,6 +61,9 @@ export interface CoreTransformation extends Pump, Handle {
   residentLoaded(index: number): boolean;
   resident(index: number): number;
   loadResident(index: number, raw: number): void;
+  gatherTiles(index: number): number;
+  gatherIo(index: number, tile: number): number;
+  gather(step: number, index: number, tile: number, pointers: number): void;
   copy(index: number): number;
   literal(index: number): number;
   entryName(entry: number): string;

@@ -219,7 +219,7 @@ class Run {
     let nextIn = 0;
     let nextOut = 0;
     for (const step of steps) {
-      for (const resident of step.residents) await this.loadResident(resident);
+      for (const resident of step.residents) await this.loadResident(resident, step.index);
       const start = performance.now();
       let at = table / 4;
       for (let i = 0; i < step.in.length; ++i) core.HEAPU32[at++] = inputs[nextIn++]!;
@@ -238,9 +238,11 @@ class Run {
     }
   }
 
-  private async loadResident(index: number): Promise<void> {
+  private async loadResident(index: number, step: number): Promise<void> {
     const { core, transformation } = this;
     if (call(core, () => transformation.residentLoaded(index))) return;
+    const tiles = call(core, () => transformation.gatherTiles(index));
+    if (tiles > 0) return this.gatherResident(index, step, tiles);
     const start = call(core, () => transformation.resident(index)) / 8;
     const numbers = core.HEAPF64;
     const rawBytes = numbers[start + 1]!;
@@ -257,6 +259,28 @@ class Run {
       call(core, () => transformation.loadResident(index, whole));
     } finally {
       raw.close();
+    }
+  }
+
+  /** Norms of columns and the like: all of a tensor is read once before its first tile is written. */
+  private async gatherResident(index: number, step: number, tiles: number): Promise<void> {
+    const { core, transformation } = this;
+    const pointers = new CoreMemory(core);
+    try {
+      for (let tile = 0; tile < tiles; ++tile) {
+        await this.task.breathe();
+        const start = call(core, () => transformation.gatherIo(index, tile)) / 8;
+        const numbers = core.HEAPF64;
+        const extents = Array.from({ length: numbers[start]! }, (_, i) => extentAt(numbers, start + 1 + EXTENT_NUMBERS * i));
+        const inputs = await this.timed('read', () => this.residentReader.read(extents, this.plan.files.tree.block));
+        const table = pointers.reserve(4 * (1 + inputs.length));
+        const begun = performance.now();
+        inputs.forEach((input, i) => { core.HEAPU32[table / 4 + i] = input; });
+        call(core, () => transformation.gather(step, index, tile, table));
+        this.elapsed.compute += performance.now() - begun;
+      }
+    } finally {
+      pointers.close();
     }
   }
 

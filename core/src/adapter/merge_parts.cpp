@@ -124,8 +124,7 @@ Error form_error(ErrorCode code, const FormContext& context, std::string_view te
 namespace tftf {
 
 uint64_t MergeProgram::unit() const {
-  if (magnitude != nullptr && !magnitude_of_rows) return rows * cols;
-  if (magnitude != nullptr || rotation != nullptr) return cols;
+  if (rotation != nullptr || (magnitude != nullptr && magnitude_of_rows)) return cols;
   return 1;
 }
 

@@ -71,7 +71,14 @@ uint32_t PlanBuilder::add_resident(Resident resident) {
   uint64_t raw = 0;
   for (const Extent& extent : resident.from) raw += extent.bytes();
   resident.raw_bytes = raw;
-  if (resident.prepare == nullptr) resident.ready_bytes = raw;
+  if (resident.gather != nullptr) {
+    auto item = std::make_shared<Item>(*resident.gather);
+    if (item->out_count != 0) state_->fault("what gathers a resident writes");
+    item->tiles = item->units_per_tile == 0 ? 0 : ceil_div(item->units, item->units_per_tile);
+    resident.gather = std::move(item);
+  } else if (resident.prepare == nullptr) {
+    resident.ready_bytes = raw;
+  }
   resident.users = 0;
   state_->residents.push_back(std::move(resident));
   return static_cast<uint32_t>(state_->residents.size() - 1);
@@ -184,8 +191,9 @@ void PlanBuilder::on_finish(Extend extend) {
 
 void PlanBuilder::check_residents() {
   PlanState& state = *state_;
-  for (; state.sealed_residents < state.residents.size(); ++state.sealed_residents)
-    for (const Extent& from : state.residents[state.sealed_residents].from) {
+  for (; state.sealed_residents < state.residents.size(); ++state.sealed_residents) {
+    Resident& resident = state.residents[state.sealed_residents];
+    for (const Extent& from : resident.from) {
       Extent whole = from;
       whole.rows = 1;
       const auto rows = checked_mul(from.rows == 0 ? 0 : from.rows - 1, from.stride);
@@ -193,6 +201,8 @@ void PlanBuilder::check_residents() {
       whole.row_bytes = bytes.value_or(UINT64_MAX);
       if (!inside_input(state, whole)) state.fault("a resident lies outside of its input");
     }
+    if (resident.gather != nullptr) walk_gather(state, resident);
+  }
 }
 
 // Takes in what was added since the last time: numbers the steps, gives copies and literals to the first new

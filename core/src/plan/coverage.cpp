@@ -66,6 +66,26 @@ Result<void> check_coverage(const PlanState& state) {
   return {};
 }
 
+void walk_gather(PlanState& state, Resident& resident) {
+  const Item& item = *resident.gather;
+  if (item.op->scratch != nullptr) resident.gather_scratch_bytes = slot_bytes(item.op->scratch(item));
+  StepIo io;
+  for (uint64_t tile = 0; tile < item.tiles; ++tile) {
+    io.in.clear();
+    io.out.clear();
+    item.op->io(item, tile, state.tables, io);
+    uint64_t in_bytes = 0;
+    for (const Extent& in : io.in) {
+      if (in.file >= state.inputs.size() || !inside(in, state.inputs[in.file].size))
+        return state.fault("what gathers a resident reads outside of its input");
+      in_bytes += slot_bytes(in.bytes());
+      resident.gather_read_bytes += in.bytes();
+    }
+    if (!io.out.empty()) return state.fault("what gathers a resident writes");
+    resident.gather_in_bytes = std::max(resident.gather_in_bytes, in_bytes);
+  }
+}
+
 Result<void> walk_phase(PlanState& state, size_t index) {
   Phase& phase = state.phases[index];
   StepIo io;

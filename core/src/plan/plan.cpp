@@ -52,6 +52,28 @@ void Plan::prepare(uint32_t resident, Bytes raw, MutableBytes ready) const noexc
   }
 }
 
+uint64_t Plan::gather_tiles(uint32_t resident) const {
+  const Resident& r = state_->residents[resident];
+  return r.gather == nullptr ? 0 : r.gather->tiles;
+}
+
+void Plan::gather_io(uint32_t resident, uint64_t tile, StepIo& io) const {
+  const Item& item = *state_->residents[resident].gather;
+  io.in.clear();
+  io.out.clear();
+  item.op->io(item, tile, state_->tables, io);
+}
+
+void Plan::gather(uint32_t resident, uint64_t tile, const KernelTable& kernels, const Slot& slot,
+                  MutableBytes ready) const noexcept {
+  const Item& item = *state_->residents[resident].gather;
+  std::byte* const out[] = {ready.data()};
+  Slot own = slot;
+  own.out = out;
+  Value value;
+  item.op->run(item, tile, state_->tables, kernels, own, value);
+}
+
 void Plan::run(uint64_t step, const KernelTable& kernels, const Slot& slot, Value& value) const noexcept {
   const Item& item = state_->items[item_of(step)];
   item.op->run(item, step - item.first_step, state_->tables, kernels, slot, value);
@@ -90,7 +112,8 @@ Result<void> Plan::finish(size_t phase, std::span<const Value> values) {
 uint64_t Plan::read_bytes() const {
   uint64_t bytes = 0;
   for (const Phase& phase : state_->phases) bytes += phase.read_bytes;
-  for (const Resident& resident : state_->residents) bytes += resident.users == 0 ? 0 : resident.raw_bytes;
+  for (const Resident& resident : state_->residents)
+    bytes += resident.users == 0 ? 0 : resident.raw_bytes + resident.gather_read_bytes;
   return bytes;
 }
 
@@ -126,6 +149,8 @@ uint64_t Plan::memory_bytes(uint32_t threads) const {
     if (lives[r].first == UINT64_MAX) continue;
     const Resident& resident = state.residents[r];
     if (resident.prepare != nullptr) raw = std::max(raw, resident.raw_bytes);
+    if (resident.gather != nullptr)
+      raw = std::max(raw, resident.gather_in_bytes + resident.gather_scratch_bytes);
     const auto bytes = static_cast<int64_t>(resident.ready_bytes);
     changes.emplace_back(lives[r].first - std::min<uint64_t>(lives[r].first, threads), bytes);
     changes.emplace_back(lives[r].last + 1, -bytes);

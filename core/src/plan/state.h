@@ -51,6 +51,9 @@ Result<void> check_coverage(const PlanState& state);
 // ended; sets the phase's maxima and adds to its read_bytes.
 Result<void> walk_phase(PlanState& state, size_t phase);
 
+// Calls io() for every tile of what gathers a resident: inputs lie inside their files; sets its sizes.
+void walk_gather(PlanState& state, Resident& resident);
+
 // Rounds a buffer up so that the next one is aligned.
 constexpr uint64_t slot_bytes(uint64_t bytes) { return (bytes + kSlotAlign - 1) / kSlotAlign * kSlotAlign; }
 

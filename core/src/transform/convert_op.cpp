@@ -67,18 +67,17 @@ uint64_t convert_scratch(const Item& item) {
   return bytes + 2 * piece_bytes(chain, piece_units(chain, item));
 }
 
-void convert_run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
-                 Value& value) noexcept {
+// The views of an item's stages over one tile. `gathering`: what the last one fills.
+using Views = std::array<TileView, kMaxStages>;
+std::byte* open_views(const Item& item, ElementRange range, const KernelTable& kernels, const Slot& slot,
+                      std::byte* gathering, Value& value, Views& views) noexcept {
   const Chain& chain = chain_of(item);
   const size_t stages = chain.stages.size();
-  const ElementRange range = range_of(item, tile);
-
-  std::array<TileView, kMaxStages> views;
   std::byte* free = slot.scratch.data();
   size_t input = chain.provided == nullptr ? 1 : 0;
-  const std::byte* ready = slot.residents.empty() ? nullptr : slot.residents[0].data();
-  const std::byte* const data =
-      chain.provided == nullptr ? slot.in[0] : chain.provided->bytes.data() + bytes_of(range.first, chain.in);
+  size_t resident = 0;
+  const std::byte* ready = nullptr;
+  if (chain.ready_bytes(1) != 0) ready = slot.residents[resident++].data();
   for (size_t s = 0; s < stages; ++s) {
     const Stage& stage = chain.stages[s];
     views[s] = {.item = &item,
@@ -91,8 +90,29 @@ void convert_run(const Item& item, uint64_t tile, const Tables&, const KernelTab
     input += stage.op->inputs;
     if (stage.op->ready_bytes != nullptr) ready += stage.op->ready_bytes(stage) * item.arg[1];
     if (stage.op->scratch != nullptr) free += stage.op->scratch(stage, item, item.units_per_tile);
+    if (gathering != nullptr && s + 1 == stages) {
+      views[s].gathering = gathering;
+    } else if (stage.op->gathered_bytes != nullptr && stage.op->gathered_bytes(stage, item.arg[1]) != 0) {
+      views[s].gathered = slot.residents[resident++].data();
+    }
     if (stage.op->begin != nullptr) stage.op->begin(stage, views[s]);
   }
+  return free;
+}
+
+const std::byte* data_of(const Chain& chain, const Slot& slot, ElementRange range) {
+  return chain.provided == nullptr ? slot.in[0]
+                                   : chain.provided->bytes.data() + bytes_of(range.first, chain.in);
+}
+
+void convert_run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
+                 Value& value) noexcept {
+  const Chain& chain = chain_of(item);
+  const size_t stages = chain.stages.size();
+  const ElementRange range = range_of(item, tile);
+  const std::byte* const data = data_of(chain, slot, range);
+  Views views;
+  std::byte* const free = open_views(item, range, kernels, slot, nullptr, value, views);
   const uint64_t units = piece_units(chain, item);
   std::byte* const buffers[2] = {free, free + piece_bytes(chain, units)};
   std::byte* const out = slot.out.empty() ? nullptr : slot.out[0];
@@ -114,6 +134,28 @@ void convert_run(const Item& item, uint64_t tile, const Tables&, const KernelTab
   }
   value.n[1] += seen.nan;
   value.n[2] += seen.inf;
+}
+
+void gather_run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
+                Value& value) noexcept {
+  const Chain& chain = chain_of(item);
+  const size_t stages = chain.stages.size();
+  const ElementRange range = range_of(item, tile);
+  const std::byte* const data = data_of(chain, slot, range);
+  Views views;
+  std::byte* const free = open_views(item, range, kernels, slot, slot.out[0], value, views);
+  const uint64_t step = piece_units(chain, item);
+  std::byte* const buffers[2] = {free, free + piece_bytes(chain, step)};
+  for (uint64_t done = 0; done < range.count; done += step) {
+    const ElementRange piece{range.first + done, std::min(step, range.count - done)};
+    const std::byte* from = data + bytes_of(done, chain.in);
+    for (size_t s = 0; s < stages; ++s) {
+      chain.stages[s].op->run(chain.stages[s], views[s], piece, from, buffers[s % 2]);
+      from = buffers[s % 2];
+    }
+  }
+  const Stage& last = chain.stages[stages - 1];
+  if (tile + 1 == item.tiles) last.op->gathered(last, views[stages - 1]);
 }
 
 std::string cast_word(const Stage& stage) { return "cast " + std::string(dtype_info(stage.to).torch); }
@@ -171,6 +213,14 @@ uint64_t Chain::units_per_tile(uint64_t tile_bytes) const {
   return multiple == 1 && units > rows ? units - units % rows : units;
 }
 
+std::vector<size_t> Chain::gatherings() const {
+  std::vector<size_t> found;
+  for (size_t s = 0; s < stages.size(); ++s)
+    if (stages[s].op->gathered_bytes != nullptr && stages[s].op->gathered_bytes(stages[s], 1) != 0)
+      found.push_back(s);
+  return found;
+}
+
 uint64_t Chain::ready_bytes(uint64_t matrices) const {
   uint64_t bytes = 0;
   for (const Stage& stage : stages) {
@@ -192,6 +242,7 @@ void Chain::prepare(uint64_t first_matrix, uint64_t matrices, std::byte* ready) 
 const StageOp kCastStage{.word = cast_word, .run = cast_run};
 const TileOp kConvertOp{.id = "convert", .io = convert_io, .run = convert_run, .scratch = convert_scratch};
 const TileOp kExamineOp{.id = "examine", .io = convert_io, .run = convert_run, .scratch = convert_scratch};
+const TileOp kGatherOp{.id = "gather", .io = convert_io, .run = gather_run, .scratch = convert_scratch};
 const TileOp kCheckScaleOp{.id = "scale-check", .io = check_io, .run = check_run, .scratch = check_scratch};
 
 }  // namespace tftf::transform

@@ -31,10 +31,6 @@ bool is_plain(const Stage& stage) {
          p.rotation == nullptr && p.magnitude == nullptr && p.set_rows == nullptr;
 }
 
-bool by_columns(const MergeProgram& program) {
-  return program.magnitude != nullptr && !program.magnitude_of_rows;
-}
-
 // Most elements of a block: several rows, a row, or a strip of one.
 uint64_t block_elements(const MergeProgram& program) {
   const bool whole_rows = program.unit() != 1;
@@ -58,7 +54,6 @@ uint64_t merge_scratch(const Stage& stage, const Item&, uint64_t) {
     const KroneckerShape k = kronecker_shape(program);
     bytes += bytes_for(k.cols1, wide_bytes(stage)) + bytes_for(k.cols2, wide_bytes(stage));
   }
-  if (by_columns(program)) bytes += bytes_for(program.cols, 8) + bytes_for(program.cols, wide_bytes(stage));
   return bytes;
 }
 
@@ -107,28 +102,43 @@ class MergeRun {
       two_.values = reinterpret_cast<T*>(free);
       free += bytes_for(kronecker_.cols2, sizeof(T));
     }
-    sums_ = reinterpret_cast<double*>(free);
-    factors_ = reinterpret_cast<T*>(free + bytes_for(program_.cols, 8));
   }
 
   uint64_t run(ElementRange piece, const std::byte* in, std::byte* out) {
     in_ = in;
     out_ = out;
-    first_ = piece.first;
-    if (by_columns(program_)) {
-      run_columns();
-    } else if (is_plain(stage_)) {
+    if (is_plain(stage_)) {
       each_rectangle(piece, program_.rows, [this](Rectangle r) { merge_rectangle(r); });
-    } else {
-      each_rectangle(piece, kBlockRows, [this](Rectangle r) {
-        for_strips(r, [this](Rectangle strip) {
-          work(strip);
-          if (program_.magnitude != nullptr) bring_rows(strip);
-          finish(strip);
-        });
-      });
+      return lost_;
     }
+    each_rectangle(piece, kBlockRows, [this](Rectangle r) {
+      for_strips(r, [this](Rectangle strip) {
+        work(strip);
+        if (view_.gathering != nullptr) return add_squares(strip);
+        if (program_.by_columns()) {
+          bring_columns(strip);
+        } else if (program_.magnitude != nullptr) {
+          bring_rows(strip);
+        }
+        finish(strip);
+      });
+    });
     return lost_;
+  }
+
+  // Sums of squares become what columns are multiplied by; behind them, whether a norm was clamped.
+  void make_factors() const {
+    auto* values = reinterpret_cast<double*>(view_.gathering);
+    const uint64_t matrices = view_.item->arg[1], cols = program_.cols;
+    bool clamped = false;
+    for (uint64_t matrix = 0; matrix < matrices; ++matrix) {
+      const T* magnitude = ready(matrix) + at_.magnitude;
+      for (uint64_t j = 0; j < cols; ++j) {
+        double& value = values[matrix * cols + j];
+        value = static_cast<double>(factor(value, magnitude[j], clamped));
+      }
+    }
+    values[matrices * cols] = clamped ? 1 : 0;
   }
 
  private:
@@ -318,51 +328,42 @@ class MergeRun {
     }
   }
 
-  T factor(double squares, T magnitude) {
+  T factor(double squares, T magnitude, bool& clamped) const {
     T norm = static_cast<T>(std::sqrt(squares));
     if (norm < static_cast<T>(kSmallestNorm)) {
       norm = static_cast<T>(kSmallestNorm);
-      view_.value->x[0] = 1;
+      clamped = true;
     }
     return magnitude / norm;
   }
 
   void bring_rows(const Rectangle& r) {
     const T* magnitude = ready(r.matrix) + at_.magnitude;
+    bool clamped = false;
     for (uint64_t i = 0; i < r.rows; ++i) {
       T* row = x_ + i * program_.cols;
-      const T f = factor(sum_squares(kernels_, row, program_.cols), magnitude[r.row + i]);
+      const T f = factor(sum_squares(kernels_, row, program_.cols), magnitude[r.row + i], clamped);
       for (uint64_t j = 0; j < program_.cols; ++j) row[j] *= f;
     }
+    if (clamped) view_.value->x[0] = 1;
   }
 
-  // A norm per column needs all rows first: the piece is the whole matrix, and is worked out twice.
-  void run_columns() {
-    const uint64_t cols = program_.cols;
-    const ElementRange whole{first_, program_.rows * cols};
-    const T* magnitude = ready(first_ / std::max<uint64_t>(whole.count, 1)) + at_.magnitude;
-    const auto each = [&](auto body) {
-      each_rectangle(whole, kBlockRows, [&](Rectangle r) {
-        for_strips(r, [&](Rectangle strip) {
-          work(strip);
-          body(strip);
-        });
-      });
-    };
-    std::fill(sums_, sums_ + cols, 0.0);
-    each([&](const Rectangle& r) {
-      const T* x = x_;
-      for (uint64_t i = 0; i < r.rows; ++i)
-        for (uint64_t j = r.begin; j < r.end; ++j, ++x)
-          sums_[j] += static_cast<double>(*x) * static_cast<double>(*x);
-    });
-    for (uint64_t j = 0; j < cols; ++j) factors_[j] = factor(sums_[j], magnitude[j]);
-    each([&](const Rectangle& r) {
-      T* x = x_;
-      for (uint64_t i = 0; i < r.rows; ++i)
-        for (uint64_t j = r.begin; j < r.end; ++j, ++x) *x *= factors_[j];
-      finish(r);
-    });
+  // Rows come in order, so that each column's sum does not depend on tiles.
+  void add_squares(const Rectangle& r) const {
+    auto* sums = reinterpret_cast<double*>(view_.gathering) + r.matrix * program_.cols;
+    const T* x = x_;
+    for (uint64_t i = 0; i < r.rows; ++i)
+      for (uint64_t j = r.begin; j < r.end; ++j, ++x)
+        sums[j] += static_cast<double>(*x) * static_cast<double>(*x);
+  }
+
+  void bring_columns(const Rectangle& r) {
+    const auto* factors = reinterpret_cast<const double*>(view_.gathered);
+    T* x = x_;
+    for (uint64_t i = 0; i < r.rows; ++i)
+      for (uint64_t j = r.begin; j < r.end; ++j, ++x)
+        *x *= static_cast<T>(factors[r.matrix * program_.cols + j]);
+    if (factors[view_.item->arg[1] * program_.cols] != 0) view_.value->x[0] = 1;
   }
 
   // Rounds x_ into the output; rows that are replaced come from the adapter.
@@ -409,11 +410,9 @@ class MergeRun {
   MergeLayout at_;
   KroneckerShape kronecker_;
   KroneckerRow one_, two_;
-  T *x_ = nullptr, *delta_ = nullptr, *other_ = nullptr, *factors_ = nullptr;
-  double* sums_ = nullptr;
+  T *x_ = nullptr, *delta_ = nullptr, *other_ = nullptr;
   const std::byte* in_ = nullptr;
   std::byte* out_ = nullptr;
-  uint64_t first_ = 0;
   uint64_t lost_ = 0;
 };
 
@@ -426,6 +425,18 @@ uint64_t merge_run(const Stage& stage, const TileView& view, ElementRange piece,
   return 0;
 }
 
+uint64_t merge_gathered_bytes(const Stage& stage, uint64_t matrices) {
+  return stage.merge->by_columns() ? (matrices * stage.merge->cols + 1) * sizeof(double) : 0;
+}
+
+void merge_gathered(const Stage& stage, const TileView& view) noexcept {
+  if (is_wide(stage)) {
+    MergeRun<double>(stage, view).make_factors();
+  } else {
+    MergeRun<float>(stage, view).make_factors();
+  }
+}
+
 }  // namespace
 
 const StageOp kMergeStage{.word = merge_word,
@@ -434,6 +445,8 @@ const StageOp kMergeStage{.word = merge_word,
                           .unit = merge_unit,
                           .piece = merge_piece,
                           .ready_bytes = merge_ready_bytes,
-                          .prepare = merge_prepare};
+                          .prepare = merge_prepare,
+                          .gathered_bytes = merge_gathered_bytes,
+                          .gathered = merge_gathered};
 
 }  // namespace tftf::transform

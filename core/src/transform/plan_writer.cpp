@@ -295,6 +295,7 @@ class Writer {
       item.arg[1] = std::max<uint64_t>(1, matrices / parts);
       item.arg[0] = part * item.arg[1];
       add_resident(item, chain);
+      add_gatherings(item, *chain);
       builder_.add_item(std::move(item));
       owners_->by_phase.back().push_back(static_cast<uint32_t>(i));
     }
@@ -317,6 +318,27 @@ class Writer {
     };
     item.residents[0] = builder_.add_resident(std::move(resident));
     item.resident_count = 1;
+  }
+
+  // What stages have to know of the whole item first: norms of columns.
+  void add_gatherings(Item& item, const Chain& chain) {
+    for (const size_t stage : chain.gatherings()) {
+      auto first = std::make_shared<Chain>();
+      first->stages.assign(chain.stages.begin(), chain.stages.begin() + static_cast<ptrdiff_t>(stage) + 1);
+      first->in = chain.in;
+      first->out = chain.stages[stage].to;
+      first->provided = chain.provided;
+      auto gather = std::make_shared<Item>(item);
+      gather->op = &kGatherOp;
+      gather->out_count = 0;
+      gather->out_dtype = first->out;
+      gather->units_per_tile = first->units_per_tile(request_.tile_bytes);
+      gather->context = std::move(first);
+      Resident resident;
+      resident.ready_bytes = chain.stages[stage].op->gathered_bytes(chain.stages[stage], item.arg[1]);
+      resident.gather = std::move(gather);
+      item.residents[item.resident_count++] = builder_.add_resident(std::move(resident));
+    }
   }
 
   // Tensors with equal ways share one object: there may be a hundred thousand of them.

@@ -70,6 +70,15 @@ struct Planner::State {
                                   std::to_string(transform::kMaxStages) + " conversions in one run.",
                        .tensor = tensor.name};
         }
+        const size_t gatherings = transform::Chain{.stages = tensor.stages}.gatherings().size();
+        if (gatherings > transform::kMaxGatherings) {
+          return Error{
+              .code = ErrorCode::kRefusedUnsupported,
+              .message = "Tensor " + next.described(tensor) + " would be brought to norms of its columns " +
+                         std::to_string(gatherings) + " times in one run, more than " +
+                         std::to_string(transform::kMaxGatherings) + "; merge the adapters in several runs.",
+              .tensor = tensor.name};
+        }
       }
     }
     return next;

@@ -33,6 +33,10 @@ struct TileView {
   std::byte* scratch = nullptr;          // its own, aligned to kSlotAlign
   const std::byte* ready = nullptr;      // its own part of the item's resident
   Value* value = nullptr;                // the step's, for what run() cannot return
+  // What the stage has gathered over the whole item beforehand, when it asks for that; while that is done, `gathering`
+  // (and run() has nothing to write).
+  const std::byte* gathered = nullptr;
+  std::byte* gathering = nullptr;
 };
 
 // One kind of stage. To add one: a constant of this type, and a pipe that appends stages of it.
@@ -59,10 +63,16 @@ struct StageOp {
   // they are made for part `matrix`; null: none.
   uint64_t (*ready_bytes)(const Stage& stage) = nullptr;
   void (*prepare)(const Stage& stage, uint64_t matrix, std::byte* ready) noexcept = nullptr;
+  // Bytes of what has to be known of a whole item of so many matrices before its first tile (0: nothing), collected by
+  // run() over all tiles in order; gathered() follows the last.
+  uint64_t (*gathered_bytes)(const Stage& stage, uint64_t matrices) = nullptr;
+  void (*gathered)(const Stage& stage, const TileView& view) noexcept = nullptr;
 };
 
 // A tensor passes through no more stages than this.
 inline constexpr size_t kMaxStages = 16;
+// Of them, those that gather: an item has a resident for each, and one for what is ready.
+inline constexpr size_t kMaxGatherings = 2;
 
 struct Stage {
   const StageOp* op = nullptr;
@@ -92,6 +102,8 @@ struct Chain {
   // Stands for stored data: then the item has no in[0].
   std::shared_ptr<const TensorData> provided{};
 
+  // Indices of the stages that gather something.
+  std::vector<size_t> gatherings() const;
   // The resident of an item of `matrices` parts: the stages' own data, one behind the other.
   uint64_t ready_bytes(uint64_t matrices) const;
   void prepare(uint64_t first_matrix, uint64_t matrices, std::byte* ready) const noexcept;
@@ -105,6 +117,8 @@ extern const TileOp kConvertOp;
 // The same without output (Item::out_count 0): runs the chain and looks at the result. Value: n[0] as above,
 // n[1] NaN, n[2] infinite values in the result.
 extern const TileOp kExamineOp;
+// Resident::gather: context a Chain that ends with the stage that gathers.
+extern const TileOp kGatherOp;
 // Item: in[0] a scale tensor in_dtype. Value: n[0] zeros, n[1] NaN or infinite.
 extern const TileOp kCheckScaleOp;
 

@@ -109,8 +109,40 @@ class MemoryHost {
     }
   }
 
-  Bytes resident(uint32_t index) {
+  void gather(uint32_t index, std::span<const Bytes> before) {
     const Resident& r = plan_.residents()[index];
+    ready_[index] = std::make_unique<GuardedBytes>(r.ready_bytes);
+    std::fill_n(ready_[index]->data(), ready_[index]->size(), std::byte{0});
+    for (uint64_t tile = 0; tile < plan_.gather_tiles(index); ++tile) {
+      StepIo io;
+      plan_.gather_io(index, tile, io);
+      std::vector<GuardedBytes> in;
+      std::vector<const std::byte*> pointers;
+      uint64_t in_bytes = 0;
+      for (const Extent& from : io.in) {
+        in.emplace_back(from.bytes());
+        read(from, in.back().data());
+        pointers.push_back(in.back().data());
+        in_bytes += from.bytes();
+      }
+      const GuardedBytes scratch(r.gather_scratch_bytes);
+      plan_.gather(
+          index, tile, options_.kernels != nullptr ? *options_.kernels : scalar_kernels(),
+          {.in = pointers, .out = {}, .scratch = {scratch.data(), scratch.size()}, .residents = before},
+          {ready_[index]->data(), ready_[index]->size()});
+      for (const GuardedBytes& buffer : in)
+        if (!buffer.intact()) fault("a gathering wrote into its input");
+      if (!scratch.intact()) fault("a gathering wrote past its scratch");
+      if (in_bytes > r.gather_in_bytes) fault("a gathering is larger than its resident says");
+    }
+    if (!ready_[index]->intact()) fault("a gathering wrote past its end");
+    alive_ += r.ready_bytes;
+    result_.most_residents = std::max(result_.most_residents, alive_);
+  }
+
+  Bytes resident(uint32_t index, std::span<const Bytes> before) {
+    const Resident& r = plan_.residents()[index];
+    if (!ready_[index] && r.gather != nullptr) gather(index, before);
     if (!ready_[index]) {
       GuardedBytes raw(r.raw_bytes);
       std::byte* to = raw.data();
@@ -176,7 +208,7 @@ class MemoryHost {
       out_pointers.push_back(out.back().data());
       out_bytes += to.bytes();
     }
-    for (uint32_t r : plan_.residents_of(step)) residents.push_back(resident(r));
+    for (uint32_t r : plan_.residents_of(step)) residents.push_back(resident(r, residents));
     const GuardedBytes scratch(phase.scratch_bytes);
     plan_.run(step, options_.kernels != nullptr ? *options_.kernels : scalar_kernels(),
               {.in = in_pointers,

@@ -2,6 +2,8 @@
 // are not finite, tied heads, names that number ranks, memory.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -175,4 +177,76 @@ TEST_CASE("a Kronecker product of low-rank factors is never held whole") {
   const auto result = transform_in_memory(model, {merge_operation(*read)});
   REQUIRE(result.ok());
   CHECK(result->memory < kSide * kSide * 4);
+}
+
+namespace {
+
+// DoRA whose norms are those of the stored columns.
+Result<std::shared_ptr<const Adapter>> column_dora(uint64_t rows, uint64_t cols, float up, float magnitude) {
+  const auto floats = [](uint64_t count, float value) {
+    std::vector<float> values(static_cast<size_t>(count), value);
+    for (size_t i = 0; i < values.size(); ++i) values[i] += static_cast<float>(i % 7) * 0.125f;
+    std::string bytes(values.size() * 4, '\0');
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  };
+  return adapter_of({{"q.lora_A.weight", DType::F32, {1, rows}, floats(rows, 0.5f)},
+                     {"q.lora_B.weight", DType::F32, {cols, 1}, floats(cols, up)},
+                     {"q.lora_magnitude_vector", DType::F32, {cols}, floats(cols, magnitude)}},
+                    "{" + std::string(kPlainConfig) + R"(,"use_dora":true,"fan_in_fan_out":true})");
+}
+
+MemoryModel one_weight(DType dtype, uint64_t rows, uint64_t cols, std::string bytes) {
+  MemoryModel model;
+  model.files["model.safetensors"] = model_file({{"q.weight", dtype, {rows, cols}, std::move(bytes)}});
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("norms of columns need no tensor whole, and change with no tile") {
+  constexpr uint64_t kRows = 1024, kCols = 768;
+  const auto adapter = column_dora(kRows, kCols, 0.25f, 2);
+  REQUIRE(adapter.ok());
+  std::string bytes;
+  for (uint64_t i = 0; i < kRows * kCols; ++i)
+    bytes += u16_bytes({static_cast<uint16_t>(0x3C00 + i * 7 % 512)});
+  const MemoryModel model = one_weight(DType::F16, kRows, kCols, bytes);
+  const auto run = [&](uint64_t tile, uint32_t seed) {
+    TransformRequest request{.command = "merge-lora", .operations = {merge_operation(*adapter)}};
+    request.tile_bytes = tile;
+    return transform_in_memory(model, model.folder(), std::move(request), {.seed = seed});
+  };
+  const auto whole = run(16 << 20, 0);
+  const auto tiled = run(64 << 10, 3);
+  REQUIRE(whole.ok());
+  REQUIRE(tiled.ok());
+  CHECK(tiled->files == whole->files);
+  CHECK(tiled->steps > 20);
+  CHECK(tiled->memory < kRows * kCols * 2);
+}
+
+TEST_CASE("two merges of norms of columns in one run give what two runs give, more are refused") {
+  constexpr uint64_t kRows = 24, kCols = 17;
+  const auto first = column_dora(kRows, kCols, 0.25f, 2), second = column_dora(kRows, kCols, -0.5f, 1);
+  REQUIRE(first.ok());
+  REQUIRE(second.ok());
+  std::string bytes;
+  for (uint64_t i = 0; i < kRows * kCols; ++i)
+    bytes += u16_bytes({static_cast<uint16_t>(0x3C00 + i * 11 % 700)});
+  const MemoryModel model = one_weight(DType::BF16, kRows, kCols, bytes);
+  const auto once = transform_in_memory(model, {merge_operation(*first)});
+  REQUIRE(once.ok());
+  MemoryModel between;
+  between.files = once->files;
+  const auto apart = transform_in_memory(between, {merge_operation(*second)});
+  const auto together = transform_in_memory(model, {merge_operation(*first), merge_operation(*second)});
+  REQUIRE(apart.ok());
+  REQUIRE(together.ok());
+  const std::string file = "model-00001-of-00001.safetensors";
+  CHECK(tensors_of(together->files.at(file)).at(0).bytes == tensors_of(apart->files.at(file)).at(0).bytes);
+  const auto thrice = transform_in_memory(
+      model, {merge_operation(*first), merge_operation(*second), merge_operation(*first)});
+  REQUIRE_FALSE(thrice.ok());
+  CHECK(thrice.error().code == ErrorCode::kRefusedUnsupported);
 }

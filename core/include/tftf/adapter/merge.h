@@ -68,7 +68,9 @@ struct MergeProgram {
   const TensorData* set_rows = nullptr;
   std::vector<std::pair<uint64_t, uint64_t>> set_row_numbers{};  // row of the weight, row of set_rows; sorted
 
-  // Elements that a piece of work must be a multiple of: 1, a row, or everything.
+  // DoRA whose norms are those of columns: they are needed before any row is finished.
+  bool by_columns() const { return magnitude != nullptr && !magnitude_of_rows; }
+  // Elements that a piece of work must be a multiple of: 1 or a row.
   uint64_t unit() const;
 };
 

@@ -18,6 +18,7 @@
 namespace tftf {
 
 struct KernelTable;  // simd/kernels.h
+struct Item;
 struct PlanState;
 
 // A byte range of a file, or (rows > 1) a strided rectangle: `rows` runs of `row_bytes`, `stride` apart.
@@ -89,6 +90,13 @@ struct Resident {
   void (*prepare)(std::span<const std::byte> raw, std::span<std::byte> ready,
                   const void* context) noexcept = nullptr;
   std::shared_ptr<const void> context{};
+  // Made of more than can be held (norms of columns): `ready_bytes` zeros, then the tiles of this item, one after the
+  // other, each with the ready bytes as its only output. They see the residents before this one in the list of the step
+  // that needs it. Then `from` and `prepare` mean nothing.
+  std::shared_ptr<const Item> gather{};
+  uint64_t gather_in_bytes = 0;  // largest buffers of its tiles (filled by the builder)
+  uint64_t gather_scratch_bytes = 0;
+  uint64_t gather_read_bytes = 0;  // of all its tiles
 };
 
 struct Input {
@@ -225,6 +233,12 @@ class Plan {
   void io(uint64_t step, StepIo& io) const;
   std::span<const uint32_t> residents_of(uint64_t step) const;
   void prepare(uint32_t resident, std::span<const std::byte> raw, std::span<std::byte> ready) const noexcept;
+  // Tiles of Resident::gather (0: it has none), what one of them reads, and the tile itself: `ready` is zero before the
+  // first; `slot.residents` are those before it.
+  uint64_t gather_tiles(uint32_t resident) const;
+  void gather_io(uint32_t resident, uint64_t tile, StepIo& io) const;
+  void gather(uint32_t resident, uint64_t tile, const KernelTable& kernels, const Slot& slot,
+              std::span<std::byte> ready) const noexcept;
   // Pure; allocates nothing; safe from any number of threads.
   void run(uint64_t step, const KernelTable& kernels, const Slot& slot, Value& value) const noexcept;
   // Merges a step's value into its item's total (phases without keeps_values), associative and order-free.
