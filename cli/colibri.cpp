@@ -11,6 +11,7 @@ void add_colibri(CLI::App& app, Session& session) {
   group->set_help_flag("-h,--help", "Show this help")->group(kGeneralGroup);
   group->require_subcommand(1);
   group->footer("tftf colibri TOOL --help tells more.");
+  add_colibri_repack_fp8(*group, session);
   add_colibri_resolve(*group, session);
   add_colibri_classify(*group, session);
 }

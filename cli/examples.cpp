@@ -48,6 +48,11 @@ constexpr CommandExamples kCommandExamples[] = {
      "  tftf validate model --pipe dtype:float16 --json            would a cast overflow?",
      "Exit status: 0 (also with values that are not finite: they are counted), 1 refused or failed, 2 usage "
      "error."},
+    {"colibri repack-fp8",
+     "  tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-colibri             the main model\n"
+     "  tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-colibri --mtp       the MTP layer, beside it\n"
+     "  tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-colibri --dry-run",
+     kConversionStatus},
     {"completion",
      "  source <(tftf completion bash)                             for this shell; in ~/.bashrc for all\n"
      "  tftf completion zsh > ~/.zfunc/_tftf\n"
@@ -70,7 +75,12 @@ constexpr const char* kProgramExamples =
 void add_examples(CLI::App& app) {
   app.footer(kProgramExamples);
   for (const CommandExamples& of : kCommandExamples) {
-    CLI::App* command = app.get_subcommand(of.command);
+    CLI::App* command = &app;
+    for (std::string path = of.command; !path.empty();) {
+      const size_t space = path.find(' ');
+      command = command->get_subcommand(path.substr(0, space));
+      path = space == std::string::npos ? "" : path.substr(space + 1);
+    }
     const std::string before = command->get_footer();
     command->footer((before.empty() ? "" : before + "\n\n") + "Examples:\n" + of.lines + "\n\n" + of.status);
   }

@@ -1,7 +1,6 @@
 #include "transform_run.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,7 +8,7 @@
 #include <iterator>
 #include <thread>
 
-#include "progress.h"
+#include "plan_run.h"
 #include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
@@ -88,24 +87,8 @@ Result<NativeModel> open_model(const Session& session, const std::string& path) 
 
 Result<Transform> make_plan(const NativeModel& model, TransformRequest request) {
   Planner planner(model.checkpoint, std::move(request));
-  std::vector<std::byte> buffer;
-  while (true) {
-    const std::vector<ReadRequest> requests = planner.want();
-    if (requests.empty()) return planner.take();
-    for (const ReadRequest& wanted : requests) {
-      auto source = open_file_source(model.path_of(wanted.file));
-      if (!source) {
-        planner.fail(wanted, source.error().message);
-        continue;
-      }
-      buffer.resize(static_cast<size_t>(wanted.range.length));
-      if (auto read = (*source)->read(wanted.range.offset, buffer); !read) {
-        planner.fail(wanted, read.error().message);
-      } else {
-        planner.supply(wanted, buffer);
-      }
-    }
-  }
+  serve(planner, model);
+  return planner.take();
 }
 
 Result<void> check_memory(const Session& session, const Plan& plan) {
@@ -218,49 +201,18 @@ int run_transform(const Session& session, const std::string& command, const std:
   if (!transform) return session.fail(transform.error());
   for (std::string& warning : warnings) transform->account.warnings.push_back(std::move(warning));
   Plan& plan = transform->plan;
-  if (auto fits = check_memory(session, plan); !fits) return session.fail(fits.error());
-  const std::vector<RunInput> inputs = run_inputs(*model, plan);
-
-  const auto report = [&](const Account& account) {
-    // The text form has the warnings too: nobody needs them twice on a screen.
-    const bool shown = !session.common.json && !session.common.quiet && ::isatty(STDOUT_FILENO) == 1;
-    if (!shown) warn_all(session, account.warnings);
-    if (session.common.json) {
-      session.print_json(account.to_json());
-    } else if (!session.common.quiet || account.dry_run) {
-      session.print(account.to_text(session.common.verbose > 0));
-    }
-  };
-  if (options.dry_run) {
-    if (!destination->nowhere) {
-      if (auto allowed = check_target(plan, inputs, target, how); !allowed)
-        return session.fail(allowed.error());
-    }
-    if (!session.common.json) {
-      session.print(plan.to_text(session.common.verbose > 0) + "memory " +
-                    std::to_string(plan.memory_bytes(how.threads)) + "\n\n");
-    }
-    report(transform->account);
-    return 0;
-  }
-
-  Result<RunReport> done = [&] {
-    ProgressBar bar(session.common);
-    how.progress = [&bar](const Progress& progress) { bar.update("writing", progress.done, progress.total); };
-    return execute(plan, inputs, target, how);
-  }();
-  if (!done) {
-    Error error = std::move(done).error();
-    // A journal that is still there is one to go on with.
-    const auto journal = journal_tile(target);
-    if (journal && *journal && !error.message.empty()) {
-      error.message.pop_back();
-      error.message += "; this continues: " + escape_text(session.command_line({"--no-resume"})) + ".";
-    }
-    return session.fail(error);
-  }
-  report(transform->final_account(done->bytes_read, done->bytes_written, done->resumed));
-  return 0;
+  return run_plan(session, {.plan = plan,
+                            .inputs = run_inputs(*model, plan),
+                            .target = target,
+                            .how = std::move(how),
+                            .dry_run = options.dry_run,
+                            .nowhere = destination->nowhere,
+                            .account = [&](const RunReport* done) {
+                              return done == nullptr
+                                         ? transform->account
+                                         : transform->final_account(done->bytes_read, done->bytes_written,
+                                                                    done->resumed);
+                            }});
 }
 
 }  // namespace tftf::cli

@@ -117,13 +117,15 @@ Metadata output_metadata(const Checkpoint& checkpoint, bool add_format, bool dat
   std::unordered_set<std::string_view> seen;  // views into the headers
   for (const Shard& shard : checkpoint.shards) {
     for (const auto& [key, value] : shard.header.metadata) {
-      const bool stale = data_changed && std::find(std::begin(kDataHashes), std::end(kDataHashes), key) !=
-                                             std::end(kDataHashes);
-      if (!stale && seen.insert(key).second) merged.emplace_back(key, value);
+      if (!(data_changed && is_data_hash_key(key)) && seen.insert(key).second) merged.emplace_back(key, value);
     }
   }
   if (add_format && seen.count("format") == 0) merged.emplace_back("format", "pt");
   return merged;
+}
+
+bool is_data_hash_key(std::string_view key) {
+  return std::find(std::begin(kDataHashes), std::end(kDataHashes), key) != std::end(kDataHashes);
 }
 
 std::string index_text(const ShardIndex* old, uint64_t total_size,

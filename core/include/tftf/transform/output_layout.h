@@ -27,6 +27,9 @@ inline constexpr std::string_view kIndexName = "model.safetensors.index.json";
 // `data_changed`.
 Metadata output_metadata(const Checkpoint& checkpoint, bool add_format, bool data_changed);
 
+// Metadata that names a hash of the data: wrong once they have changed.
+bool is_data_hash_key(std::string_view key);
+
 // The text of the index as Python's json.dumps(indent=2) writes it: the old index's metadata with its unknown
 // members in their order, total_size anew (last when it was absent), then the map in output order.
 std::string index_text(const ShardIndex* old, uint64_t total_size,

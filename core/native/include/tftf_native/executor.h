@@ -72,6 +72,11 @@ struct RunReport {
 Result<void> check_target(const Plan& plan, const std::vector<RunInput>& inputs, const OutputTarget& target,
                           const ExecuteOptions& options);
 
+// Refuses (kIoSpace, `expected` and `found` as execute() gives them) a plan whose outputs do not fit into what is free
+// where the target lies, what parts of an earlier run hold counted in. Sizes that a later phase decides are not known
+// yet and count as nothing. Creates nothing.
+Result<void> check_free_space(const Plan& plan, const OutputTarget& target);
+
 // The tile size of the journal that an interrupted run left there: to be asked before planning, since results
 // of phases belong to it. Nothing when there is no journal; kRefusedJournal when it is not one of ours.
 Result<std::optional<uint64_t>> journal_tile(const OutputTarget& target);

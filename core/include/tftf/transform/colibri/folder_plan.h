@@ -1,0 +1,68 @@
+// The colibri tools that turn a folder of shards into another: what they share (spec colibri 4 and 10). A tool
+// says what becomes of each tensor; the frame numbers the outputs, checks them against what the output folder
+// holds already, and makes the plan.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tftf/checkpoint/checkpoint.h"
+#include "tftf/plan/plan.h"
+#include "tftf/transform/account.h"
+
+namespace tftf::colibri {
+
+struct FolderRequest {
+  std::string input{};   // as given, for the account
+  std::string output{};  // as given
+  bool dry_run = false;
+  bool strict = false;  // what a reader would misread is refused, whatever the format
+  uint64_t tile_bytes = kDefaultTileBytes;
+};
+
+// A plan and what has to be said about it.
+struct FolderPlan {
+  Plan plan;
+  Account account;                   // complete but for what the run itself tells
+  std::vector<std::string> notes{};  // sentences that are no warnings
+  // Input files that the plan is done with once its outputs are durable: what --delete-source removes.
+  std::vector<std::string> consumed{};
+
+  // After the run.
+  Account final_account(uint64_t bytes_read, uint64_t bytes_written, bool resumed) const;
+};
+
+class FolderTool;
+
+// A pump, like the reader: serve want() until it is empty, then take().
+class FolderPlanner {
+ public:
+  // `source`: the folder as kInspect reads it (every shard counts, an index is not needed). `existing`: the
+  // output folder, likewise; null when it is not there. Both must outlive the planner.
+  FolderPlanner(const Checkpoint& source, const Checkpoint* existing, FolderRequest request,
+                std::shared_ptr<const FolderTool> tool);
+  ~FolderPlanner();
+  FolderPlanner(FolderPlanner&&) noexcept;
+  FolderPlanner& operator=(FolderPlanner&&) noexcept;
+
+  std::vector<ReadRequest> want();
+  void supply(const ReadRequest& request, Bytes bytes);
+  void fail(const ReadRequest& request, const std::string& reason);
+  Result<FolderPlan> take();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// FP8 with block scales to fp8-e4m3-b128, codes untouched (spec colibri 4.2).
+struct RepackFp8Options {
+  int64_t layers = 78;
+  bool mtp = false;
+  bool pass_plain = false;  // catch-all tensors that are plain floats are copied instead of refused
+};
+std::shared_ptr<const FolderTool> make_repack_fp8(const RepackFp8Options& options);
+
+}  // namespace tftf::colibri
