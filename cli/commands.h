@@ -18,7 +18,6 @@ void add_completion(CLI::App& app, Session& session);
 void add_info(CLI::App& app, Session& session);
 void add_stats(CLI::App& app, Session& session);
 void add_diff(CLI::App& app, Session& session);
-void add_colibri(CLI::App& app, Session& session);
 void add_lint(CLI::App& app, Session& session);
 void add_colibri(CLI::App& app, Session& session);
 

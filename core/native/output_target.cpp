@@ -41,6 +41,18 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// A small file that an earlier pass has brought along already.
+bool is_same_copy(OutputFolder& folder, const std::string& name, const ExecuteOptions& options) {
+  auto source = open_file_source(options.side_folder + "/" + name);
+  if (!source.ok()) return false;
+  std::vector<std::byte> bytes(static_cast<size_t>((*source)->size()));
+  const auto there = folder.look(name);
+  if (!there.ok() || !*there || !(*there)->regular || (*there)->fingerprint.size != bytes.size()) return false;
+  const auto text = folder.read(name, bytes.size());
+  return text.ok() && (*source)->read(0, bytes).ok() &&
+         std::equal(bytes.begin(), bytes.end(), as_bytes(*text).begin(), as_bytes(*text).end());
+}
+
 }  // namespace
 
 std::string target_folder(const OutputTarget& target) {
@@ -96,10 +108,13 @@ std::string journal_name(const OutputTarget& target) {
 }
 
 TargetNames target_names(const Plan& plan, const OutputTarget& target) {
-  TargetNames names{.finals = {}, .sides = {}, .journal = journal_name(target)};
+  TargetNames names{.finals = {}, .sides = {}, .copied = {}, .journal = journal_name(target)};
   for (const Output& output : plan.outputs())
     names.finals.push_back(target.single_file ? fs::path(target.path).filename().string() : output.name);
-  for (const SideOutput& side : plan.sides()) names.sides.push_back(side.name);
+  for (const SideOutput& side : plan.sides()) {
+    names.sides.push_back(side.name);
+    if (side.copied) names.copied.push_back(side.name);
+  }
   return names;
 }
 
@@ -182,6 +197,7 @@ Result<void> check_contents(OutputFolder& folder, const OutputTarget& target, co
         return refused(folder.path_of(name), "it is there and is not a regular file");
     }
     if (journal || options.overwrite) continue;
+    if (target.beside && contains(names.copied, name) && is_same_copy(folder, name, options)) continue;
     if (is_part_name(name) && !options.resume && (part || alone)) continue;  // removed at the start
     if (part)
       return refused(target.path,

@@ -18,6 +18,7 @@ inline constexpr uint64_t kMaxJournal = 256 << 20;
 struct TargetNames {
   std::vector<std::string> finals;  // of Plan::outputs()
   std::vector<std::string> sides;   // of Plan::sides()
+  std::vector<std::string> copied;  // those of them that are copies of the input's
   std::string journal;
 };
 TargetNames target_names(const Plan& plan, const OutputTarget& target);

@@ -61,7 +61,7 @@ class RepackFp8 final : public FolderTool {
     const TensorKind kind = classify(tensor.name, pass_);
     switch (kind) {
       case TensorKind::kSkip:
-        planner.drop(ref, "another pass's");
+        planner.drop(ref, "not in this pass");
         return {};
       case TensorKind::kConsumed:
         planner.drop(ref, "companion");

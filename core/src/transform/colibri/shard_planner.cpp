@@ -260,6 +260,7 @@ Result<void> ShardPlanner::check(const WrittenPair& pair) {
     return Error{.code = ErrorCode::kRefusedUnsupported, .message = seen.sentence, .tensor = pair.name};
   }
   if (seen.verdict != WriteVerdict::kFine) warn(seen.sentence);
+  ++state_->account.left_quantised;
   const JsonValue* config = state_->context.source.checkpoint().config();
   if (config == nullptr) return {};
   const auto implied = implied_shape(pair.name, *config);

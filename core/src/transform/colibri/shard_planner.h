@@ -61,7 +61,7 @@ class ShardPlanner {
   void metadata(Metadata all);
   // The write gate (spec colibri 2.4). Errors: kRefusedUnsupported for what must not be written; what a reader
   // misreads and may be written all the same becomes a warning, and so does a shape that is not the one that
-  // config.json implies.
+  // config.json implies. Counts the pair among those that are quantised in the output.
   Result<void> check(const WrittenPair& pair);
   // Closes the output; `name` is its file's. False when it holds nothing and is no output.
   bool end_shard(std::string name);
