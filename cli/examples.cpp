@@ -7,7 +7,7 @@ namespace tftf::cli {
 namespace {
 
 struct CommandExamples {
-  const char* command;
+  const char* command;  // "colibri resolve": a tool of a group
   const char* lines;
   const char* status;
 };
@@ -53,6 +53,11 @@ constexpr CommandExamples kCommandExamples[] = {
      "  tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-colibri --mtp       the MTP layer, beside it\n"
      "  tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-colibri --dry-run",
      kConversionStatus},
+    {"colibri resolve",
+     "  tftf colibri resolve --rows 2048 --cols 6144 --weight-bytes 12582912 --scale-bytes 3072\n"
+     "  tftf colibri resolve --batch pairs.json",
+     "Exit status: 0 read (with --batch always), 1 refused, 2 usage error."},
+    {"colibri classify", "  tftf colibri classify --batch names.json", "Exit status: 0, 2 usage error."},
     {"completion",
      "  source <(tftf completion bash)                             for this shell; in ~/.bashrc for all\n"
      "  tftf completion zsh > ~/.zfunc/_tftf\n"
