@@ -85,11 +85,13 @@ try {
   await page.getByRole('heading', { name: 'Written', exact: true }).waitFor({ timeout: 1_200_000 });
   clearInterval(timer);
   const seconds = (Date.now() - began) / 1000;
+  const times = await page.locator('.run-times').textContent();
   const [id] = [...peak].sort((a, b) => b[1] - before.get(b[0]) - (a[1] - before.get(a[0])))[0];
   const more = peak.get(id) - before.get(id);
   const megabytes = (bytes) => `${(bytes / 1e6).toFixed(0)} MB`;
   console.log(`open page ${megabytes(before.get(id))}, peak ${megabytes(peak.get(id))}: ${megabytes(more)} more`);
   console.log(`${gibibytes} GiB of FP8 in ${seconds.toFixed(1)} s: ${((gibibytes * 2 ** 30) / 1e9 / seconds).toFixed(2)} GB/s read, twice that written`);
+  console.log(times);
   process.exitCode = more < limitBytes ? 0 : 1;
 } finally {
   await context.close();

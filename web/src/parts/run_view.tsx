@@ -52,6 +52,29 @@ function RunningView({ conversion, run }: { conversion: Conversion; run: Running
   );
 }
 
+// Where the time went; only what took long enough to have a rate.
+function TimesSpent({ view }: { view: Done['view'] }) {
+  const parts: [string, number, number][] = [
+    ['reading', view.elapsed.read, view.bytesRead],
+    ['computing', view.elapsed.compute, view.bytesWritten],
+    ['writing', view.elapsed.write, view.bytesWritten],
+    ['moving into place', view.elapsed.finish, 0],
+  ];
+  return (
+    <p class="run-times muted">
+      Time went to{' '}
+      {parts
+        .filter(([, milliseconds]) => milliseconds >= 10)
+        .map(([word, milliseconds, bytes]) => {
+          const rate = bytes > 0 ? `, ${bytesText((bytes / milliseconds) * 1000)} per second` : '';
+          return `${word} (${timeText(milliseconds / 1000)}${rate})`;
+        })
+        .join(', ')}
+      .
+    </p>
+  );
+}
+
 function DoneView({ conversion, run }: { conversion: Conversion; run: Done }) {
   const { view, seconds, result, stored, files } = run;
   return (
@@ -61,6 +84,7 @@ function DoneView({ conversion, run }: { conversion: Conversion; run: Done }) {
         {plural(view.account.files.length, 'weight file')}, {bytesText(view.bytesWritten)} in {timeText(seconds)}
         {seconds >= 1 && <span class="muted">, {bytesText(view.bytesWritten / seconds)} per second</span>}.
       </p>
+      {seconds >= 1 && <TimesSpent view={view} />}
       {stored !== null && (
         <div class="downloads">
           <p>It lies in this browser’s storage. Download it, then delete it there.</p>
