@@ -4,6 +4,7 @@
 
 #include "tftf/base/escape.h"
 #include "tftf/base/natural_order.h"
+#include "tftf/container/header.h"
 
 namespace tftf::wasm {
 namespace {
@@ -113,6 +114,24 @@ void AdapterLoad::make(const std::string& request) {
   ranks_.clear();
 }
 
+std::string AdapterLoad::content() {
+  std::vector<OutputEntry> entries;
+  for (const NamedTensor& tensor : adapter_->tensors)
+    entries.push_back({tensor.name, tensor.data.dtype, tensor.data.shape});
+  header_ = need(write_header(entries, {{"format", "pt"}}, HeaderForm::kReference));
+  OrderedJson out;
+  out["pieces"] = OrderedJson::array();
+  const auto add = [&](const void* data, size_t length) {
+    if (length > 0) out["pieces"].push_back({reinterpret_cast<uintptr_t>(data), length});
+  };
+  add(header_.data(), header_.size());
+  for (const NamedTensor& tensor : adapter_->tensors)
+    add(tensor.data.bytes.data(), tensor.data.bytes.size());
+  out["config"] = config_ ? OrderedJson(config_->text) : OrderedJson();
+  out["notices"] = adapter_->notices;
+  return json_text(out);
+}
+
 uint32_t AdapterList::add(const AdapterLoad& load) {
   adapters_.push_back(load.adapter());
   return static_cast<uint32_t>(adapters_.size() - 1);
@@ -140,7 +159,8 @@ EMSCRIPTEN_BINDINGS(tftf_adapter) {
       .function("fail", guard<&AdapterLoad::fail>)
       .function("end", guard<&AdapterLoad::end>)
       .function("configure", guard<&AdapterLoad::configure>)
-      .function("make", guard<&AdapterLoad::make>);
+      .function("make", guard<&AdapterLoad::make>)
+      .function("content", guard<&AdapterLoad::content>);
   class_<AdapterList>("AdapterList").function("add", guard<&AdapterList::add>);
 }
 

@@ -37,6 +37,9 @@ class AdapterLoad {
   void configure(const std::string& file, uintptr_t text, uint32_t length);
   // {"given", "files", "shardDim" or null, "notices"}
   void make(const std::string& request);
+  // After make(): the adapter as one safetensors file, in pieces that lie here as long as this does, and what else belongs
+  // to it. {"pieces": [[address, length]], "config" (text) or null, "notices"}
+  std::string content();
 
   const std::shared_ptr<const Adapter>& adapter() const { return adapter_; }
 
@@ -50,6 +53,7 @@ class AdapterLoad {
   std::vector<std::vector<NamedTensor>> ranks_;
   std::optional<AdapterConfigText> config_;
   std::shared_ptr<const Adapter> adapter_;
+  std::string header_;
 };
 
 // The adapters of a plan's operations, by number.

@@ -81,6 +81,7 @@ export interface CoreAdapterLoad extends Pump, Handle {
   end(): void;
   configure(file: string, text: number, length: number): void;
   make(request: string): void;
+  content(): string;
 }
 export interface CoreAdapterList extends Handle {
   add(load: CoreAdapterLoad): number;

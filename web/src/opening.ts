@@ -2,6 +2,7 @@
 import type { Origin } from './engine/messages';
 import { isAdapter, offerMerge } from './conversion';
 import { failureOf, openFailure, openOrigin, type Input } from './inputs';
+import { isRank } from './rank_name';
 
 type Dropped = { handle: FileSystemHandle | null; entry: FileSystemEntry | null; file: File | null };
 
@@ -9,7 +10,7 @@ const shardName = /-\d{5}-of-\d{5}\.safetensors$/;
 
 // Loose files that belong together are one model; unrelated weight files are opened one by one, to be compared.
 const belongTogether = (names: string[]): boolean =>
-  names.length > 1 && (names.some((name) => shardName.test(name) || name.endsWith('.json')) || !names.every((name) => name.endsWith('.safetensors')));
+  names.length > 1 && (names.some((name) => shardName.test(name) || name.endsWith('.json')) || names.every(isRank) || !names.every((name) => name.endsWith('.safetensors')));
 
 async function filesBelow(entry: FileSystemEntry, prefix: string, found: { path: string; file: File }[]): Promise<void> {
   if (entry.isFile) {

@@ -2,6 +2,7 @@
 import * as path from 'node:path';
 import { statSync, type Stats } from 'node:fs';
 import type { AdapterSource } from '../adapter.js';
+import { ranksIn } from '../adapter-file.js';
 import { call, loadCore } from '../core.js';
 import { TftfError } from '../error.js';
 import { quoteName } from '../names.js';
@@ -62,7 +63,7 @@ async function rankTree(file: string): Promise<SourceTree> {
 
 export async function adapterOfRanks(args: Arguments): Promise<AdapterSource> {
   const folder = value(args, 'shard-dir');
-  let files = values(args, 'shards');
+  const files = values(args, 'shards');
   if (files.length === 0 && folder === undefined) throw usage('Either --shards or --shard-dir is needed.');
   if (files.length > 0 && folder !== undefined) throw usage('--shards and --shard-dir exclude each other.');
   const dim = value(args, 'shard-dim');
@@ -70,16 +71,7 @@ export async function adapterOfRanks(args: Arguments): Promise<AdapterSource> {
   if (folder === undefined) return { ranks: await Promise.all(files.map(rankTree)), shardDim };
   const tree = await pathTree(folder);
   if (tree.main !== undefined) throw new TftfError('usage-path', `The folder ${quoteName(folder)} does not exist.`, { file: folder });
-  const entries = await tree.list();
-  const core = await loadCore();
-  const found = entries.filter(entry => !entry.folder && entry.path.endsWith('.safetensors')).map(entry => entry.path);
-  if (found.length === 0) {
-    throw new TftfError('refused-missing', `The folder ${quoteName(folder)} has no .safetensors file.`, { file: folder });
-  }
-  const names: string[] = JSON.parse(call(core, () => core.naturalOrder(JSON.stringify(found))));
-  files = names.map(name => (folder.endsWith('/') ? folder + name : `${folder}/${name}`));
-  const notices = names.length > 1 ? [`Ranks in this order: ${names.map(quoteName).join(', ')}.`] : [];
-  return { ranks: await Promise.all(files.map(rankTree)), shardDim, given: folder, notices };
+  return ranksIn(tree, shardDim);
 }
 
 export async function distributedAdapter(args: Arguments, session: Session): Promise<AdapterSource> {

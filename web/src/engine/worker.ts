@@ -1,5 +1,6 @@
 // The page's worker: everything that reads, computes or writes runs here, through the package.
 import { compare, lint, openCheckpoint, operations, rules, run, TftfError, type Checkpoint, type ComparisonDocument, type HeatMapOptions, type LintReport, type AdapterSource, type ReportFormat, type RuleInfo, type SourceTree, type TaskOptions, type TensorReader, type TransformPlan } from 'tftf';
+import { adapterIn } from './adapters';
 import { Gate } from './gate';
 import { LogicalTensors } from './logical_tensor';
 import type { Failure, FromWorker, Opened, Origin, PagePlanRequest, PlanView, RunView, SideText, Target, ToWorker } from './messages';
@@ -11,6 +12,7 @@ interface OpenInput {
   tree: SourceTree;
   checkpoint: Checkpoint;
   report: LintReport | null;
+  adapter?: AdapterSource; // what it was made from, when it is an adapter that is no file of its own
 }
 
 interface Task extends TaskOptions {
@@ -56,7 +58,8 @@ async function sideTexts(tree: SourceTree, checkpoint: Checkpoint): Promise<Side
 
 // The adapter that an input holds; of a folder with one weight file of another name, that file.
 async function adapterOf(id: number): Promise<AdapterSource> {
-  const { tree, checkpoint } = inputOf(id);
+  const { tree, checkpoint, adapter } = inputOf(id);
+  if (adapter) return adapter;
   const { files } = checkpoint.info('\0'.repeat(8));
   const usual = await Promise.all(['adapter_model.safetensors', '.metadata'].map((name) => tree.find(name)));
   const named = tree.main === undefined && files.length === 1 && usual.every((entry) => entry === undefined);
@@ -65,13 +68,17 @@ async function adapterOf(id: number): Promise<AdapterSource> {
 
 const methods = {
   async open(task: Task, id: number, origin: Origin): Promise<Opened> {
-    const tree = await treeOf(origin, task);
+    const given = await treeOf(origin, task);
+    const made = await adapterIn(given, task);
+    const tree = made?.tree ?? given;
     const checkpoint = await openCheckpoint(tree, task);
-    inputs.set(id, { tree, checkpoint, report: null });
+    inputs.set(id, { tree, checkpoint, report: null, ...(made && { adapter: made.from }) });
     // No name holds this: the totals come without the lists of tensors, which the table tells more briefly.
     const info = checkpoint.info('\0'.repeat(8));
     const tensors = columnsOf(checkpoint.table());
-    return { summary: summaryOf(info), tensors, tree: moduleTreeOf(tensors), sideFiles: await sideTexts(tree, checkpoint) };
+    const summary = summaryOf(info);
+    summary.notes.unshift(...(made?.notices ?? []));
+    return { summary, tensors, tree: moduleTreeOf(tensors), sideFiles: await sideTexts(tree, checkpoint) };
   },
 
   async close(_task: Task, id: number): Promise<void> {
