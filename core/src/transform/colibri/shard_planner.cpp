@@ -78,8 +78,8 @@ struct ShardPlanner::State {
 
   Extent stored(TensorRef ref) {
     const TensorInfo& tensor = context.source.info(ref);
-    return slice(whole_input(ref.shard),
-                 context.source.shard(ref.shard).header.data_offset() + tensor.begin, tensor.bytes());
+    return slice(whole_input(ref.shard), context.source.shard(ref.shard).header.data_offset() + tensor.begin,
+                 tensor.bytes());
   }
 
   Metadata metadata_of(const PlannedShard& shard) const {
@@ -195,7 +195,7 @@ struct ShardPlanner::State {
       account.tensors_in += context.source.shard(s).header.tensors.size();
     for (const auto& [name, reason] : dropped) {
       auto group = std::find_if(account.dropped.begin(), account.dropped.end(),
-                                [&](const Account::Dropped& d) { return d.reason == reason; });
+                                [&reason = reason](const Account::Dropped& d) { return d.reason == reason; });
       if (group == account.dropped.end()) group = account.dropped.insert(group, {reason, {}});
       group->names.push_back(name);
       builder.add_note({.kind = PlanEntry::Kind::kDrop, .name = name, .word = reason});
@@ -343,9 +343,8 @@ Result<FolderPlan> ShardPlanner::finish() {
   if (!plan) return std::move(plan).error();
   state.account.bytes_read = plan->read_bytes();
   state.account.bytes_written = plan->written_bytes();
-  FolderPlan result{.plan = *std::move(plan),
-                    .account = std::move(state.account),
-                    .notes = std::move(state.notes)};
+  FolderPlan result{
+      .plan = *std::move(plan), .account = std::move(state.account), .notes = std::move(state.notes)};
   for (const auto& input : result.plan.inputs()) result.consumed.push_back(input.path);
   return result;
 }
