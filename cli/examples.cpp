@@ -30,6 +30,15 @@ constexpr CommandExamples kCommandExamples[] = {
      "written\n"
      "  tftf dequant-fp8 -i model -o merged --merge-lora adapter   an adapter merged in the same pass",
      kConversionStatus},
+    {"dequant",
+     "  tftf dequant -i model-NVFP4 -o model-bf16\n"
+     "  tftf dequant -i model -o model-f32 --dtype float32\n"
+     "  tftf dequant -i model -o part --include '*.experts.*' --dry-run",
+     kConversionStatus},
+    {"quantize",
+     "  tftf quantize -i model -o model-fp8 --to fp8-block --exclude lm_head.weight\n"
+     "  tftf quantize -i model -o model-int4 --to colibri-int4-grouped --group-size 128",
+     kConversionStatus},
     {"merge-lora",
      "  tftf merge-lora -b model -a adapter -o merged\n"
      "  tftf merge-lora -b model -a runs/checkpoint-500 -o merged --scale 0.5 --dry-run",

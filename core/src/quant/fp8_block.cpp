@@ -8,8 +8,11 @@
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kBlock = {"fp8-block", "FP8 with block scales (DeepSeek V3 and others)"};
-constexpr QuantFormat kV4Fp8 = {"deepseek-v4-fp8", "DeepSeek V4 FP8, E8M0 block scales"};
+constexpr QuantFormat kBlock = {.id = "fp8-block",
+                                .title = "FP8 with block scales (DeepSeek V3 and others)",
+                                .use = LayoutUse::kReadWritten};
+constexpr QuantFormat kV4Fp8 = {
+    .id = "deepseek-v4-fp8", .title = "DeepSeek V4 FP8, E8M0 block scales", .use = LayoutUse::kRead};
 constexpr QuantFormat kV4Fp4 = {"deepseek-v4-fp4", "DeepSeek V4 FP4 experts"};
 constexpr std::string_view kScaleInv = "_scale_inv";
 constexpr std::string_view kFp8BlockScale = ".scale";

@@ -9,7 +9,8 @@
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kModeloptNvfp4 = {"modelopt-nvfp4", "ModelOpt NVFP4"};
+constexpr QuantFormat kModeloptNvfp4 = {
+    .id = "modelopt-nvfp4", .title = "ModelOpt NVFP4", .use = LayoutUse::kRead};
 constexpr QuantFormat kAmbiguous = {
     "nvfp4-ambiguous", "NVFP4 of ModelOpt or ComfyUI: --layout modelopt-nvfp4 or comfy-nvfp4 decides"};
 constexpr QuantFormat kInt4Awq = {"modelopt-int4-awq", "ModelOpt INT4 AWQ, packed along the rows"};

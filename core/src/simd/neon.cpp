@@ -36,6 +36,11 @@ constinit const KernelTable kNeon = {
     merge_f32,
     merge_f64,
     sum_squares_f32,
+    scalar::largest_magnitude,
+    scalar::quantize_i8,
+    scalar::pack_nibbles,
+    scalar::quantize_e4m3,
+    scalar::search_e8,
 };
 
 }  // namespace tftf::simd

@@ -159,6 +159,11 @@ constinit const KernelTable kScalar = {
     scalar::merge_f32,
     scalar::merge_f64,
     scalar::sum_squares_f32,
+    scalar::largest_magnitude,
+    scalar::quantize_i8,
+    scalar::pack_nibbles,
+    scalar::quantize_e4m3,
+    scalar::search_e8,
 };
 
 }  // namespace tftf::simd

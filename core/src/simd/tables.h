@@ -31,6 +31,12 @@ uint64_t merge_f32(DType from, DType to, const std::byte* w, float s, const floa
 uint64_t merge_f64(const std::byte* w, double s, const double* delta, std::byte* out,
                    uint64_t count) noexcept;
 double sum_squares_f32(const float* x, uint64_t count) noexcept;
+uint32_t largest_magnitude(const float* x, uint64_t count) noexcept;
+void quantize_i8(const float* x, uint64_t count, float scale, int32_t lowest, int32_t highest,
+                 int8_t* codes) noexcept;
+void pack_nibbles(const int8_t* codes, uint64_t count, std::byte* out) noexcept;
+void quantize_e4m3(const float* x, uint64_t count, float scale, std::byte* codes) noexcept;
+uint32_t search_e8(const float* magnitudes, float d, uint8_t* indices) noexcept;
 }  // namespace scalar
 
 }  // namespace tftf::simd

@@ -68,6 +68,28 @@ void ConfigText::cut(const std::vector<std::string_view>& path) {
   }
 }
 
+void ConfigText::set(const std::vector<std::string_view>& path, const std::string& json) {
+  const JsonValue* object = object_at(path);
+  if (object == nullptr) return;
+  const JsonValue* member = object->find(path.back());
+  const OrderedJson after = to_ordered_json(parse_json(json, JsonDialect::kPython).root);
+  if (member != nullptr) {
+    record(path, to_ordered_json(*member), after);
+    splice(member->begin, member->end, json);
+    return;
+  }
+  record(path, nullptr, after);
+  const std::string text = json_ascii_string(path.back()) + ": " + json;
+  if (object->members.empty()) {
+    splice(object->begin + 1, object->begin + 1, text);
+    return;
+  }
+  // What stands between two members, or before the first one, is the document's own way to break lines.
+  const uint64_t last = object->members.back().second.end, first_key = object->key_offsets.front();
+  const std::string gap = text_.substr(to_size(object->begin + 1), to_size(first_key - object->begin - 1));
+  splice(last, last, "," + (gap.empty() ? " " : gap) + text);
+}
+
 void ConfigText::replace_string(const std::vector<std::string_view>& path, std::string_view value) {
   const JsonValue* object = object_at(path);
   const JsonValue* member = object != nullptr ? object->find(path.back()) : nullptr;

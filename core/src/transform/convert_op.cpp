@@ -24,15 +24,18 @@ ElementRange range_of(const Item& item, uint64_t tile) {
 
 uint64_t bytes_of(uint64_t elements, DType dtype) { return elements * dtype_bits(dtype) / 8; }
 
+// Whether the elements themselves are an input of the item.
+bool reads_data(const Chain& chain) { return chain.provided == nullptr && !chain.decodes(); }
+
 void convert_io(const Item& item, uint64_t tile, const Tables&, StepIo& step) {
   const Chain& chain = chain_of(item);
   const ElementRange range = range_of(item, tile);
-  if (chain.provided == nullptr)
+  if (reads_data(chain))
     step.in.push_back(slice(item.in[0], bytes_of(range.first, chain.in), bytes_of(range.count, chain.in)));
   for (const Stage& stage : chain.stages) {
     if (stage.op->io != nullptr) stage.op->io(stage, item, range, step);
   }
-  if (item.out_count > 0) {
+  if (item.out_count > 0 && !chain.encodes()) {
     step.out.push_back(
         slice(item.out[0], bytes_of(range.first, chain.out), bytes_of(range.count, chain.out)));
   }
@@ -52,6 +55,9 @@ uint64_t piece_units(const Chain& chain, const Item& item) {
   return std::min(units, std::max(item.units_per_tile, kPiece));
 }
 
+// One stage that writes to the outputs itself needs no buffer: the tile is one piece.
+bool is_direct(const Chain& chain, bool has_output) { return chain.stages.size() <= 1 && has_output; }
+
 uint64_t piece_bytes(const Chain& chain, uint64_t units) {
   uint64_t bits = dtype_bits(chain.out);
   for (const Stage& stage : chain.stages) bits = std::max<uint64_t>(bits, dtype_bits(stage.to));
@@ -64,6 +70,7 @@ uint64_t convert_scratch(const Item& item) {
   for (const Stage& stage : chain.stages) {
     if (stage.op->scratch != nullptr) bytes += stage.op->scratch(stage, item, item.units_per_tile);
   }
+  if (is_direct(chain, item.out_count > 0 && item.op == &kConvertOp)) return bytes;
   return bytes + 2 * piece_bytes(chain, piece_units(chain, item));
 }
 
@@ -74,7 +81,7 @@ std::byte* open_views(const Item& item, ElementRange range, const KernelTable& k
   const Chain& chain = chain_of(item);
   const size_t stages = chain.stages.size();
   std::byte* free = slot.scratch.data();
-  size_t input = chain.provided == nullptr ? 1 : 0;
+  size_t input = reads_data(chain) ? 1 : 0;
   size_t resident = 0;
   const std::byte* ready = nullptr;
   if (chain.ready_bytes(1) != 0) ready = slot.residents[resident++].data();
@@ -84,6 +91,7 @@ std::byte* open_views(const Item& item, ElementRange range, const KernelTable& k
                 .kernels = &kernels,
                 .tile = range,
                 .in = slot.in.subspan(input, stage.op->inputs),
+                .out = slot.out,
                 .scratch = free,
                 .ready = ready,
                 .value = &value};
@@ -100,9 +108,13 @@ std::byte* open_views(const Item& item, ElementRange range, const KernelTable& k
   return free;
 }
 
+// Null for a chain that decodes.
 const std::byte* data_of(const Chain& chain, const Slot& slot, ElementRange range) {
-  return chain.provided == nullptr ? slot.in[0]
-                                   : chain.provided->bytes.data() + bytes_of(range.first, chain.in);
+  if (chain.provided != nullptr) return chain.provided->bytes.data() + bytes_of(range.first, chain.in);
+  return reads_data(chain) ? slot.in[0] : nullptr;
+}
+const std::byte* advanced(const std::byte* data, uint64_t bytes) {
+  return data == nullptr ? nullptr : data + bytes;
 }
 
 void convert_run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
@@ -113,16 +125,15 @@ void convert_run(const Item& item, uint64_t tile, const Tables&, const KernelTab
   const std::byte* const data = data_of(chain, slot, range);
   Views views;
   std::byte* const free = open_views(item, range, kernels, slot, nullptr, value, views);
-  const uint64_t units = piece_units(chain, item);
-  std::byte* const buffers[2] = {free, free + piece_bytes(chain, units)};
-  std::byte* const out = slot.out.empty() ? nullptr : slot.out[0];
+  const bool direct = is_direct(chain, !slot.out.empty());
+  const uint64_t step = direct ? range.count : piece_units(chain, item);
+  std::byte* const buffers[2] = {free, direct ? free : free + piece_bytes(chain, step)};
+  std::byte* const out = slot.out.empty() || chain.encodes() ? nullptr : slot.out[0];
 
   Scan seen;
-  const bool whole = stages <= 1 && (stages == 0 || out != nullptr);  // no buffer is needed
-  const uint64_t step = whole ? range.count : units;
   for (uint64_t done = 0; done < range.count; done += step) {
     const ElementRange piece{range.first + done, std::min(step, range.count - done)};
-    const std::byte* from = data + bytes_of(done, chain.in);
+    const std::byte* from = advanced(data, bytes_of(done, chain.in));
     for (size_t s = 0; s < stages; ++s) {
       const Stage& stage = chain.stages[s];
       const bool last = s + 1 == stages;
@@ -130,7 +141,7 @@ void convert_run(const Item& item, uint64_t tile, const Tables&, const KernelTab
       value.n[0] += stage.op->run(stage, views[s], piece, from, to);
       from = to;
     }
-    if (out == nullptr) kernels.scan(chain.out, from, piece.first, piece.count, seen);
+    if (slot.out.empty()) kernels.scan(chain.out, from, piece.first, piece.count, seen);
   }
   value.n[1] += seen.nan;
   value.n[2] += seen.inf;
@@ -148,7 +159,7 @@ void gather_run(const Item& item, uint64_t tile, const Tables&, const KernelTabl
   std::byte* const buffers[2] = {free, free + piece_bytes(chain, step)};
   for (uint64_t done = 0; done < range.count; done += step) {
     const ElementRange piece{range.first + done, std::min(step, range.count - done)};
-    const std::byte* from = data + bytes_of(done, chain.in);
+    const std::byte* from = advanced(data, bytes_of(done, chain.in));
     for (size_t s = 0; s < stages; ++s) {
       chain.stages[s].op->run(chain.stages[s], views[s], piece, from, buffers[s % 2]);
       from = buffers[s % 2];
@@ -198,16 +209,17 @@ std::string Chain::word() const {
 }
 
 uint64_t Chain::units_per_tile(uint64_t tile_bytes) const {
-  uint64_t read = dtype_bits(in);
+  uint64_t read = decodes() ? stages.front().op->bits(stages.front()) : dtype_bits(in);
   for (const Stage& stage : stages) {
     if (stage.op->extra_bits != nullptr) read += stage.op->extra_bits(stage);
   }
-  uint64_t multiple = dtype_bits(in) < 8 ? kSubByteMultiple : 1, rows = 1;
+  uint64_t multiple = dtype_bits(in) < 8 && !decodes() ? kSubByteMultiple : 1, rows = 1;
   for (const Stage& stage : stages) {
     if (stage.op->unit != nullptr) multiple = std::max(multiple, stage.op->unit(stage));
     if (stage.merge != nullptr) rows = std::max<uint64_t>(stage.merge->cols, 1);
   }
-  const uint64_t bits = std::max<uint64_t>(read, dtype_bits(out));
+  const uint64_t written = encodes() ? stages.back().op->bits(stages.back()) : dtype_bits(out);
+  const uint64_t bits = std::max<uint64_t>(read, written);
   // Whole rows where a tile holds any: products go faster over several rows.
   const uint64_t units = tile_units(tile_bytes, bits, multiple);
   return multiple == 1 && units > rows ? units - units % rows : units;

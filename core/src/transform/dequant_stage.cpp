@@ -73,6 +73,15 @@ void dequant_io(const Stage& stage, const Item& item, ElementRange tile, StepIo&
       return;
     }
   }
+  if (g.kind != Fp8Geometry::Kind::kTransposed) {
+    // A grid with more columns than the weight needs: the first ones of each row.
+    extent.offset += part.row * g.row_stride * size;
+    extent.rows = static_cast<uint32_t>(part.rows);
+    extent.row_bytes = part.cols * size;
+    extent.stride = g.row_stride * size;
+    step.in.push_back(extent);
+    return;
+  }
   // Transposed storage: a stored row per grid column.
   extent.offset += (part.row * g.row_stride + part.col * g.col_stride) * size;
   extent.rows = static_cast<uint32_t>(part.cols);

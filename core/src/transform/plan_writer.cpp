@@ -31,7 +31,9 @@ class Writer {
         owners_(std::make_shared<Owners>()) {}
 
   Result<Transform> write() {
+    TFTF_TRY(check_codes());
     if (request_.layout.align) align();
+    collect_bundles();
     TFTF_TRY(declare());
     fill_account();
     builder_.hold(stream_.held_bytes);
@@ -56,6 +58,46 @@ class Writer {
 
  private:
   bool is_sharded_input() const { return stream_.checkpoint->index || stream_.checkpoint->shards.size() > 1; }
+
+  // Codes are final: nothing is done with them after they were made, and they stay together.
+  Result<void> check_codes() const {
+    std::map<uint32_t, uint32_t> outputs;  // by bundle
+    for (const StreamTensor& tensor : stream_.tensors) {
+      const auto stray = std::find_if(tensor.stages.begin(), tensor.stages.end(),
+                                      [](const Stage& stage) { return stage.op->encodes; });
+      const bool changed = stray != tensor.stages.end()
+                               ? stray + 1 != tensor.stages.end()
+                               : (tensor.output > 0 || tensor.literal) && !tensor.stages.empty();
+      if (changed || (request_.examine && tensor.bundle != 0)) {
+        return Error{.code = ErrorCode::kRefusedUnsupported,
+                     .message = "Tensor " + stream_.described(tensor) +
+                                (changed ? " would be changed after it was quantised; quantising comes last."
+                                         : " would be quantised, and its values are not examined then."),
+                     .file = stream_.file_of(tensor.source),
+                     .tensor = tensor.name};
+      }
+      if (tensor.bundle != 0 && !tensor.literal) ++outputs[tensor.bundle];
+    }
+    for (const StreamTensor& tensor : stream_.tensors) {
+      if (tensor.bundle == 0 || tensor.literal || outputs[tensor.bundle] == tensor.outputs) continue;
+      return Error{.code = ErrorCode::kRefusedUnsupported,
+                   .message = "Of tensor " + stream_.described(tensor) +
+                              " codes or scales would be left out after it was quantised.",
+                   .file = stream_.file_of(tensor.source),
+                   .tensor = tensor.name};
+    }
+    return {};
+  }
+
+  void collect_bundles() {
+    for (size_t i = 0; i < stream_.tensors.size(); ++i) {
+      const StreamTensor& tensor = stream_.tensors[i];
+      if (tensor.bundle == 0 || tensor.literal) continue;
+      std::vector<size_t>& members = bundles_[tensor.bundle];
+      members.resize(std::max<size_t>(members.size(), tensor.output + size_t{1}));
+      members[tensor.output] = i;
+    }
+  }
 
   // Shards are packed in reading order, and ordered inside.
   void align() {
@@ -86,7 +128,7 @@ class Writer {
     for (const StreamTensor& tensor : stream_.tensors) {
       const auto elements = element_count(tensor.shape);
       const auto bytes = elements ? byte_count(*elements, tensor.dtype) : std::nullopt;
-      if (!bytes || (tensor.stages.empty() && *bytes != stream_.checkpoint->info(tensor.source).bytes())) {
+      if (!bytes || (tensor.is_copy() && *bytes != stream_.checkpoint->info(tensor.source).bytes())) {
         return Error{.code = ErrorCode::kRefusedShape,
                      .message = "Tensor " + stream_.described(tensor) + " of shape " +
                                 shape_text(tensor.shape) + " has no size that fits its data.",
@@ -107,7 +149,7 @@ class Writer {
     account_.tensors_in = stream_.checkpoint->order.size() + stream_.checkpoint->unlisted.size();
     account_.tensors_out = stream_.tensors.size();
     for (const StreamTensor& tensor : stream_.tensors)
-      ++(tensor.stages.empty() ? account_.copied : account_.changed);
+      ++(tensor.is_copy() ? account_.copied : account_.changed);
     for (const Dropped& drop : stream_.dropped) {
       auto group = std::find_if(account_.dropped.begin(), account_.dropped.end(),
                                 [&](const Account::Dropped& d) { return d.reason == drop.reason; });
@@ -126,7 +168,9 @@ class Writer {
   void count_left_quantised() {
     std::unordered_map<uint64_t, const StreamTensor*> by_source;
     const auto key = [](TensorRef ref) { return uint64_t{ref.shard} << 32 | ref.tensor; };
-    for (const StreamTensor& tensor : stream_.tensors) by_source.emplace(key(tensor.source), &tensor);
+    for (const StreamTensor& tensor : stream_.tensors) {
+      if (tensor.output == 0 && !tensor.literal) by_source.emplace(key(tensor.source), &tensor);
+    }
     for (const QuantFinding& finding : layouts_.findings) {
       uint64_t cast = 0;
       for (const QuantMatch& match : finding.matches) {
@@ -158,7 +202,7 @@ class Writer {
     for (const DeclaredTensor& tensor : *tensors_) bytes.push_back(tensor.bytes);
     if (!request_.layout.align) starts_ = starts(bytes);
     const bool changed = account_.changed > 0 || !stream_.dropped.empty() || stream_.renamed;
-    const Metadata metadata = output_metadata(*stream_.checkpoint, is_sharded_input(), changed);
+    const Metadata metadata = metadata_of_result(changed);
     to_.resize(tensors_->size());
     shard_of_.resize(tensors_->size());
     for (size_t s = 0; s < starts_.size(); ++s) {
@@ -185,6 +229,23 @@ class Writer {
       builder_.add_output({.name = name, .size = size}, *std::move(header));
     }
     return check_names();
+  }
+
+  Metadata metadata_of_result(bool changed) const {
+    Metadata metadata =
+        output_metadata(*stream_.checkpoint, is_sharded_input() || stream_.adds_format, changed);
+    for (const auto& [key, value] : stream_.metadata) {
+      const auto at = std::find_if(metadata.begin(), metadata.end(),
+                                   [&key = key](const auto& member) { return member.first == key; });
+      if (value.empty()) {
+        if (at != metadata.end()) metadata.erase(at);
+      } else if (at != metadata.end()) {
+        at->second = value;
+      } else {
+        metadata.emplace_back(key, value);
+      }
+    }
+    return metadata;
   }
 
   // Every shard's header is checked for equal names by write_header(); across shards it is done here.
@@ -238,7 +299,13 @@ class Writer {
 
   void add_tensor(size_t i) {
     const StreamTensor& tensor = stream_.tensors[i];
+    if (tensor.output > 0) return;  // an `also` of the tensor with the stages
     PlanEntry entry{.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .to = to_[i]};
+    if (tensor.literal) {
+      entry.bytes = *tensor.literal;
+      builder_.add_literal(std::move(entry));
+      return;
+    }
     if (tensor.provided == nullptr) entry.from = {stored(tensor.source)};
     if (tensor.stages.empty()) {
       builder_.add_copy(std::move(entry));
@@ -275,9 +342,25 @@ class Writer {
     entry.with = companions;
     entry.word = chain->word();
     if (entry.word.empty()) entry.word = op->id;
-    const uint64_t elements = (provided ? tensor.provided->bytes.size() : info.bytes()) * 8 / dtype_bits(in);
+    const uint64_t elements =
+        chain->decodes() ? tensor.stages.front().elements
+                         : (provided ? tensor.provided->bytes.size() : info.bytes()) * 8 / dtype_bits(in);
     const Extent whole = provided ? Extent{} : entry.from[0];
     const uint32_t index = builder_.add_tensor(std::move(entry));
+    std::vector<Extent> outputs{to_[i]};
+    if (tensor.bundle != 0) {
+      for (const size_t member : bundles_[tensor.bundle]) {
+        if (member == i) continue;
+        outputs.push_back(to_[member]);
+        const DeclaredTensor& also = (*tensors_)[member];
+        builder_.add_note({.kind = PlanEntry::Kind::kAlso,
+                           .name = also.name,
+                           .dtype = also.dtype,
+                           .shape = also.shape,
+                           .to = to_[member]});
+      }
+      (*tensors_)[i].quantised_to = chain->stages.back().op->word(chain->stages.back());
+    }
     for (uint64_t part = 0; elements > 0 && part < parts; ++part) {
       Item item{.op = op, .in_dtype = chain->in, .out_dtype = chain->out, .tensor = index, .context = chain};
       const auto cut = [part, parts](const Extent& extent) {
@@ -289,8 +372,7 @@ class Writer {
       item.in_count = provided ? 0 : 1;
       for (const Extent& companion : companions) item.in[item.in_count++] = cut(companion);
       if (op == &kConvertOp) {
-        item.out[0] = cut(to_[i]);
-        item.out_count = 1;
+        for (const Extent& output : outputs) item.out[item.out_count++] = cut(output);
       }
       item.arg[1] = std::max<uint64_t>(1, matrices / parts);
       item.arg[0] = part * item.arg[1];
@@ -348,7 +430,7 @@ class Writer {
     for (const Stage& stage : tensor.stages) {
       const Fp8Geometry& g = stage.geometry;
       key += ' ' + stage.op->word(stage) + ' ' + std::string(dtype_name(stage.to)) + ' ' +
-             std::string(dtype_name(stage.scale_dtype));
+             std::string(dtype_name(stage.scale_dtype)) + ' ' + stage.codec_key;
       // A merge is one tensor's own.
       if (stage.merge != nullptr) key += ' ' + tensor.name;
       for (const uint64_t n :
@@ -359,7 +441,10 @@ class Writer {
     std::shared_ptr<const Chain>& chain = chains_[key];
     if (chain == nullptr) {
       auto fresh = std::make_shared<Chain>(Chain{tensor.stages, in, tensor.dtype, tensor.provided});
-      for (Stage& stage : fresh->stages) stage.companions.clear();  // the item has them
+      for (Stage& stage : fresh->stages) {  // the items have these
+        stage.companions.clear();
+        stage.elements = 0;
+      }
       chain = fresh;
     }
     return chain;
@@ -428,6 +513,13 @@ class Writer {
   }
 
   static Error not_finite(const DeclaredTensor& tensor, uint64_t values) {
+    if (!tensor.quantised_to.empty()) {
+      return {.code = ErrorCode::kRefusedValues,
+              .message = "Tensor " + quote_name(tensor.name) + " holds " + grouped_digits(values) + " value" +
+                         (values == 1 ? "" : "s") + " that " + (values == 1 ? "is" : "are") +
+                         " NaN, infinite or too large to be quantised (" + tensor.quantised_to + ").",
+              .tensor = tensor.name};
+    }
     return {.code = ErrorCode::kRefusedValues,
             .message = "Merging makes " + grouped_digits(values) + " finite value" +
                        (values == 1 ? "" : "s") + " of tensor " + quote_name(tensor.name) +
@@ -452,10 +544,11 @@ class Writer {
   Account account_;
   std::shared_ptr<std::vector<DeclaredTensor>> tensors_;
   std::shared_ptr<Owners> owners_;
-  std::vector<size_t> starts_;             // first tensor of each output
-  std::vector<Extent> to_;                 // by tensor
-  std::vector<uint32_t> shard_of_;         // by tensor, of the result
-  std::map<uint32_t, uint32_t> input_of_;  // shard to input
+  std::vector<size_t> starts_;                       // first tensor of each output
+  std::vector<Extent> to_;                           // by tensor
+  std::map<uint32_t, std::vector<size_t>> bundles_;  // tensors of each, by output
+  std::vector<uint32_t> shard_of_;                   // by tensor, of the result
+  std::map<uint32_t, uint32_t> input_of_;            // shard to input
   std::unordered_map<std::string, std::shared_ptr<const Chain>> chains_;
 };
 

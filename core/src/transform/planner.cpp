@@ -60,7 +60,7 @@ struct Planner::State {
   // The whole first pass; run again when values that it asked for are there.
   Result<Stream> pass() {
     layouts = detect_layouts(checkpoint, values);
-    Stream next = transform::open_stream(checkpoint, values);
+    Stream next = transform::open_stream(checkpoint, values, layouts);
     for (const std::unique_ptr<Pipe>& pipe : pipes) {
       TFTF_TRY(pipe->apply(next));
       for (const transform::StreamTensor& tensor : next.tensors) {

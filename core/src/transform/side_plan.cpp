@@ -13,7 +13,7 @@ constexpr std::string_view kConfig = "config.json";
 constexpr std::string_view kQuantisationFiles[] = {"hf_quant_config.json", "quantize_config.json",
                                                    "quant_config.json"};
 
-void edit(ConfigText& config, bool plain_again, std::optional<DType> dtype) {
+void edit(ConfigText& config, bool plain_again, std::optional<DType> dtype, const std::string& quantization) {
   for (const bool nested : {false, true}) {
     const auto path = [nested](std::string_view key) {
       return nested ? std::vector<std::string_view>{"text_config", key} : std::vector<std::string_view>{key};
@@ -27,6 +27,7 @@ void edit(ConfigText& config, bool plain_again, std::optional<DType> dtype) {
         config.replace_string(path(key), dtype_info(*dtype).torch);
     }
   }
+  if (!quantization.empty()) config.set({"quantization_config"}, quantization);
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
   const bool plain_again = stream.dequantises && left_quantised == 0;
   std::optional<std::string> config_text;
   if (const SideFile* file = stream.checkpoint->side_file(kConfig);
-      file != nullptr && (plain_again || stream.result_dtype)) {
+      file != nullptr && (plain_again || stream.result_dtype || !stream.quantization_config.empty())) {
     if (file->document.error) {
       return Error{.code = ErrorCode::kRefusedConfig,
                    .message = "\"config.json\" would have to be changed and is not valid JSON: " +
@@ -44,7 +45,7 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
                    .file = std::string(kConfig)};
     }
     ConfigText config{std::string(kConfig), file->text};
-    edit(config, plain_again, stream.result_dtype);
+    edit(config, plain_again, stream.result_dtype, stream.quantization_config);
     plan.changes = config.changes();
     if (!plan.changes.empty()) config_text = config.text();
   }

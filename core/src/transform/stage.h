@@ -30,6 +30,7 @@ struct TileView {
   const KernelTable* kernels = nullptr;
   ElementRange tile;
   std::span<const std::byte* const> in;  // the stage's own inputs, in the order of its io()
+  std::span<std::byte* const> out;       // of a stage that encodes: its outputs, in the order of its io()
   std::byte* scratch = nullptr;          // its own, aligned to kSlotAlign
   const std::byte* ready = nullptr;      // its own part of the item's resident
   Value* value = nullptr;                // the step's, for what run() cannot return
@@ -67,6 +68,14 @@ struct StageOp {
   // run() over all tiles in order; gathered() follows the last.
   uint64_t (*gathered_bytes)(const Stage& stage, uint64_t matrices) = nullptr;
   void (*gathered)(const Stage& stage, const TileView& view) noexcept = nullptr;
+  // The first stage of a chain only: codes become elements. Then io() appends every input, the codes first, and run()
+  // is given no `in`. Item::units are the elements that come out.
+  bool decodes = false;
+  // The last stage of a chain only: elements become codes with their scales. Then io() appends the outputs too, and
+  // run() is given no `out`. Value: n[3] elements that are not finite, which no code can stand for.
+  bool encodes = false;
+  // Of those two: bits that io() reads, or writes, per element, rounded up.
+  uint64_t (*bits)(const Stage& stage) = nullptr;
 };
 
 // A tensor passes through no more stages than this.
@@ -86,6 +95,10 @@ struct Stage {
   // merge
   std::shared_ptr<const MergeProgram> merge{};
   bool allow_nonfinite = false;
+  // decoding and encoding: the number of elements, what the op keeps of the layout, and a text that equal ones share
+  uint64_t elements = 0;
+  std::shared_ptr<const void> codec{};
+  std::string codec_key{};
 };
 
 extern const StageOp kCastStage;
@@ -108,6 +121,8 @@ struct Chain {
   uint64_t ready_bytes(uint64_t matrices) const;
   void prepare(uint64_t first_matrix, uint64_t matrices, std::byte* ready) const noexcept;
   std::string word() const;  // ids joined by " + "
+  bool decodes() const { return !stages.empty() && stages.front().op->decodes; }
+  bool encodes() const { return !stages.empty() && stages.back().op->encodes; }
   // Elements per tile for `tile_bytes` of the larger side.
   uint64_t units_per_tile(uint64_t tile_bytes) const;
 };

@@ -9,14 +9,20 @@ std::string Stream::described(const StreamTensor& tensor) const {
   return quote_name(checkpoint->info(tensor.source).name) + " of " + quote_name(file_of(tensor.source));
 }
 
-Stream open_stream(const Checkpoint& checkpoint, SmallValues& values) {
+Stream open_stream(const Checkpoint& checkpoint, SmallValues& values, const LayoutReport& layouts) {
   Stream stream;
   stream.checkpoint = &checkpoint;
   stream.values = &values;
+  stream.layouts = &layouts;
   stream.tensors.reserve(checkpoint.order.size());
   for (const TensorRef ref : checkpoint.order) {
     const TensorInfo& info = checkpoint.info(ref);
-    stream.tensors.push_back({info.name, info.dtype, info.shape, ref, {}, nullptr, false});
+    StreamTensor tensor;
+    tensor.name = info.name;
+    tensor.dtype = info.dtype;
+    tensor.shape = info.shape;
+    tensor.source = ref;
+    stream.tensors.push_back(std::move(tensor));
   }
   for (const TensorRef ref : checkpoint.unlisted) {
     stream.dropped.push_back({checkpoint.info(ref).name, "not in the index"});

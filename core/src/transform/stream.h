@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "stage.h"
 #include "tftf/checkpoint/small_values.h"
+#include "tftf/quant/format.h"
 #include "tftf/transform/account.h"
 
 namespace tftf::transform {
@@ -22,6 +24,14 @@ struct StreamTensor {
   // Stands for the stored data from here on: a tensor that an adapter has saved whole. Then `stages` are those since.
   std::shared_ptr<const TensorData> provided{};
   bool added = false;  // there is nothing stored that it replaces; `source` is any tensor
+  // Codes and scales that one encoding stage writes have a number in common (0: none); the tensor of output 0 has the
+  // stages, the others none.
+  uint32_t bundle = 0;
+  uint8_t output = 0;
+  uint8_t outputs = 1;                   // of the stage
+  std::optional<std::string> literal{};  // its bytes, made while planning; then there are no stages
+
+  bool is_copy() const { return stages.empty() && output == 0 && !literal; }
 };
 
 struct Dropped {
@@ -32,6 +42,7 @@ struct Dropped {
 struct Stream {
   const Checkpoint* checkpoint = nullptr;
   SmallValues* values = nullptr;
+  const LayoutReport* layouts = nullptr;  // of the checkpoint
   std::vector<StreamTensor> tensors;
   std::vector<Dropped> dropped;
   std::vector<std::string> warnings;
@@ -42,6 +53,12 @@ struct Stream {
   std::vector<Account::Merge> merges{};
   uint64_t held_bytes = 0;   // of adapters, which stay in memory
   bool dequantises = false;  // a pipe makes plain floats of quantised layouts
+  bool adds_format = false;  // `format` is added to the metadata of a single file, too
+  uint32_t bundles = 0;      // numbers given so far
+  // Metadata that the result gets instead of the input's of these keys; empty: the key goes.
+  std::map<std::string, std::string> metadata{};
+  // What config.json says of the result's layout: a JSON object; empty: nothing new.
+  std::string quantization_config{};
   bool renamed = false;
 
   // The name and file in the input, quoted for messages.
@@ -50,6 +67,6 @@ struct Stream {
 };
 
 // Tensors in reading order; those of the shards that the index does not name are dropped ("not in the index").
-Stream open_stream(const Checkpoint& checkpoint, SmallValues& values);
+Stream open_stream(const Checkpoint& checkpoint, SmallValues& values, const LayoutReport& layouts);
 
 }  // namespace tftf::transform

@@ -89,6 +89,24 @@ struct KernelTable {
   // + 8, + 4,
   // + 2, + 1). NaN bits are unspecified.
   double (*sum_squares_f32)(const float* x, uint64_t count) noexcept;
+
+  // The largest |x| as its bits, which order like numbers: 7F800000 and more says that something is not finite.
+  // 0 for no elements.
+  uint32_t (*largest_magnitude)(const float* x, uint64_t count) noexcept;
+  // codes[i] = clamp(x[i] / scale rounded to a whole number, ties to even; lowest, highest): one division. All
+  // |x[i] / scale| must be below 2^22, and the limits those of int8.
+  void (*quantize_i8)(const float* x, uint64_t count, float scale, int32_t lowest, int32_t highest,
+                      int8_t* codes) noexcept;
+  // Codes -8..7 as nibbles, code + 8: the even ones low. After an odd count the last high nibble is 0.
+  void (*pack_nibbles)(const int8_t* codes, uint64_t count, std::byte* out) noexcept;
+  // codes[i] = E4M3 of x[i] / scale clamped to +-448: one division, then one rounding to nearest even. Finite x and a
+  // positive scale.
+  void (*quantize_e4m3)(const float* x, uint64_t count, float scale, std::byte* codes) noexcept;
+  // 32 magnitudes on the E8 lattice of 256 four-vectors with squared norms n (spec colibri 1.7): for each c of 0..15,
+  // db = max(d * (0.5 + c) * 0.5, 1e-20), the nearest entry of every four minimises db * n - 2 * dot (products left to
+  // right, the lowest index on ties), error = sum of db * db * n - 2 * db * dot over the fours. Gives the first c with
+  // the smallest error, and its eight indices. Finite input.
+  uint32_t (*search_e8)(const float* magnitudes, float d, uint8_t* indices) noexcept;
 };
 
 const KernelTable& scalar_kernels() noexcept;

@@ -34,6 +34,8 @@ class ConfigText {
   // Cuts a member (all of them where a key is repeated) from its key to the next member's key; the last one
   // from the end of its predecessor to its own end; the only one from its key to its own end.
   void cut(const std::vector<std::string_view>& path);
+  // Gives a member the value `json` (a JSON text), in place of what it has or as the object's last member.
+  void set(const std::vector<std::string_view>& path, const std::string& json);
   // Replaces a member's value when it is a string other than `value`.
   void replace_string(const std::vector<std::string_view>& path, std::string_view value);
 

@@ -50,6 +50,7 @@ struct DeclaredTensor {
   uint64_t nan = 0;              // after an examining run: in the result
   uint64_t infinite = 0;
   bool norm_clamped = false;  // after the run: a DoRA norm was zero
+  std::string quantised_to{};  // what encodes it: "quantize colibri-int4-row"
 };
 
 // A plan and what has to be said about it. The account is complete but for what the run itself tells.

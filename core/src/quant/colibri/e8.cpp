@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "quant/colibri/e8_grid.h"
+#include "simd/e8_lattice.h"
 #include "tftf/base/bytes.h"
 #include "tftf/base/checked.h"
 #include "tftf/simd/floats.h"
@@ -14,32 +14,8 @@ namespace tftf::colibri {
 namespace {
 
 constexpr uint64_t kLongestBlock = 32768;
-constexpr size_t kEntries = 256;
 constexpr size_t kSubBlock = 32;  // weights that share a sub-scale code
 constexpr size_t kQuads = 8;      // grid entries of a sub-block
-constexpr uint32_t kSubScales = 16;
-
-// Magnitudes (stored value * 0.5) and their squared norms, both exact in F32.
-struct Grid {
-  std::array<std::array<float, 4>, kEntries> magnitude;
-  std::array<float, kEntries> norm;
-};
-
-Grid make_grid() {
-  Grid grid{};
-  for (size_t e = 0; e < kEntries; ++e)
-    for (size_t i = 0; i < 4; ++i) {
-      const float m = static_cast<float>(kE8Grid[4 * e + i]) * 0.5f;
-      grid.magnitude[e][i] = m;
-      grid.norm[e] += m * m;
-    }
-  return grid;
-}
-
-const Grid& grid() {
-  static const Grid kGrid = make_grid();
-  return kGrid;
-}
 
 // Sum of 128 values as numpy's pairwise summation makes it: eight interleaved partial sums, then a tree.
 float sum128(const float* x) {
@@ -56,49 +32,6 @@ float super_scale(const std::array<float, kE8Block>& magnitude) {
   for (size_t i = 0; i < kE8Block; ++i) square[i] = magnitude[i] * magnitude[i];
   const float mean = (sum128(square.data()) + sum128(square.data() + 128)) / 256.0f;
   return std::sqrt(mean) / 20.0f + 1e-12f;
-}
-
-struct SubBlock {
-  std::array<uint8_t, kQuads> index;
-  uint32_t scale_code;
-};
-
-// The first of 16 sub-scale codes with the smallest squared error, and the entries that reach it.
-SubBlock search(const float* magnitude, float d) {
-  const Grid& g = grid();
-  std::array<std::array<float, kEntries>, kQuads> dot;
-  for (size_t q = 0; q < kQuads; ++q) {
-    const float* m = magnitude + 4 * q;
-    for (size_t e = 0; e < kEntries; ++e) {
-      const auto& v = g.magnitude[e];
-      dot[q][e] = ((m[0] * v[0] + m[1] * v[1]) + m[2] * v[2]) + m[3] * v[3];
-    }
-  }
-  SubBlock best{};
-  float best_error = 0.0f;
-  for (uint32_t c = 0; c < kSubScales; ++c) {
-    const float db = std::max(d * (0.5f + static_cast<float>(c)) * 0.5f, 1e-20f);
-    SubBlock candidate{{}, c};
-    float error = 0.0f;
-    for (size_t q = 0; q < kQuads; ++q) {
-      size_t nearest = 0;
-      float smallest = db * g.norm[0] - 2.0f * dot[q][0];
-      for (size_t e = 1; e < kEntries; ++e) {
-        const float cost = db * g.norm[e] - 2.0f * dot[q][e];
-        if (cost < smallest) {
-          smallest = cost;
-          nearest = e;
-        }
-      }
-      candidate.index[q] = static_cast<uint8_t>(nearest);
-      error += db * db * g.norm[nearest] - 2.0f * db * dot[q][nearest];
-    }
-    if (c == 0 || error < best_error) {
-      best = candidate;
-      best_error = error;
-    }
-  }
-  return best;
 }
 
 // Seven sign bits per eight weights; the eighth is their parity, so an odd number of negatives costs the
@@ -193,7 +126,7 @@ void E8Rotation::inverse(std::span<float> row) const noexcept {
   }
 }
 
-void encode_e8_block(std::span<const float, kE8Block> values,
+void encode_e8_block(const KernelTable& kernels, std::span<const float, kE8Block> values,
                      std::span<std::byte, kE8BlockBytes> block) noexcept {
   std::array<float, kE8Block> magnitude;
   for (size_t i = 0; i < kE8Block; ++i) magnitude[i] = std::fabs(values[i]);
@@ -201,9 +134,9 @@ void encode_e8_block(std::span<const float, kE8Block> values,
   const uint16_t code = f16_from_f32(super_scale(magnitude));
   const float d = f32_from_f16(code);
   for (size_t b = 0; b < kE8Block / kSubBlock; ++b) {
-    const SubBlock found = search(magnitude.data() + kSubBlock * b, d);
-    std::memcpy(block.data() + kQuads * b, found.index.data(), kQuads);
-    uint32_t word = found.scale_code << 28;
+    uint8_t index[kQuads];
+    uint32_t word = kernels.search_e8(magnitude.data() + kSubBlock * b, d, index) << 28;
+    std::memcpy(block.data() + kQuads * b, index, kQuads);
     for (size_t l = 0; l < 4; ++l) word |= words[4 * b + l] << (7 * l);
     store_le<uint32_t>(block.data() + 64 + 4 * b, word);
   }
@@ -212,7 +145,6 @@ void encode_e8_block(std::span<const float, kE8Block> values,
 
 void decode_e8_block(std::span<const std::byte, kE8BlockBytes> block,
                      std::span<float, kE8Block> values) noexcept {
-  const Grid& g = grid();
   const float d = f32_from_f16(load_le<uint16_t>(block.data() + 96));
   for (size_t b = 0; b < kE8Block / kSubBlock; ++b) {
     const auto word = load_le<uint32_t>(block.data() + 64 + 4 * b);
@@ -223,7 +155,7 @@ void decode_e8_block(std::span<const std::byte, kE8BlockBytes> block,
       for (size_t j = 0; j < 8; ++j) {
         const size_t i = kSubBlock * b + 8 * l + j;
         const auto entry = static_cast<size_t>(block[i / 4]);
-        const float m = g.magnitude[entry][i % 4];
+        const float m = simd::kE8Lattice.plane[i % 4][entry];
         values[i] = (signs >> j & 1 ? -m : m) * db;
       }
     }

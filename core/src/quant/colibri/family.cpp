@@ -12,13 +12,20 @@
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kInt8Row = {"colibri-int8-row", "colibri int8, one scale per row"};
-constexpr QuantFormat kInt4Row = {"colibri-int4-row", "colibri int4, one scale per row"};
-constexpr QuantFormat kInt2Row = {"colibri-int2-row", "colibri int2, one scale per row"};
-constexpr QuantFormat kInt4Grouped = {"colibri-int4-grouped", "colibri int4, grouped scales"};
-constexpr QuantFormat kInt3 = {"colibri-int3-g64", "colibri int3, groups of 64"};
-constexpr QuantFormat kE8 = {"colibri-e8-iq3-lattice", "colibri E8 lattice"};
-constexpr QuantFormat kColibriFp8 = {"colibri-fp8-e4m3-b128", "colibri FP8, blocks of 128"};
+constexpr QuantFormat kInt8Row = {
+    .id = "colibri-int8-row", .title = "colibri int8, one scale per row", .use = LayoutUse::kReadWritten};
+constexpr QuantFormat kInt4Row = {
+    .id = "colibri-int4-row", .title = "colibri int4, one scale per row", .use = LayoutUse::kReadWritten};
+constexpr QuantFormat kInt2Row = {
+    .id = "colibri-int2-row", .title = "colibri int2, one scale per row", .use = LayoutUse::kReadWritten};
+constexpr QuantFormat kInt4Grouped = {
+    .id = "colibri-int4-grouped", .title = "colibri int4, grouped scales", .use = LayoutUse::kReadWritten};
+constexpr QuantFormat kInt3 = {
+    .id = "colibri-int3-g64", .title = "colibri int3, groups of 64", .use = LayoutUse::kReadWritten};
+constexpr QuantFormat kE8 = {
+    .id = "colibri-e8-iq3-lattice", .title = "colibri E8 lattice", .use = LayoutUse::kReadWritten};
+constexpr QuantFormat kColibriFp8 = {
+    .id = "colibri-fp8-e4m3-b128", .title = "colibri FP8, blocks of 128", .use = LayoutUse::kReadWritten};
 constexpr QuantFormat kRans = {"colibri-int4-rans256-g0", "colibri int4, range coded"};
 constexpr std::string_view kSuffix = ".qs";
 constexpr std::string_view kRansStamp = "int4-rans256-g0";

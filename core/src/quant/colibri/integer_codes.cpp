@@ -10,26 +10,27 @@ namespace tftf::colibri {
 namespace {
 
 constexpr float kSmallestScale = 1e-8f;
+constexpr uint32_t kInfinityBits = 0x7F800000;
 constexpr uint64_t kInt3Group = 64;
 constexpr uint64_t kInt3GroupBytes = 24;
 
 struct CodeRange {
-  float lowest;
-  float highest;
+  int32_t lowest;
+  int32_t highest;
 };
 
 CodeRange code_range(const IntegerSpec& spec) {
   switch (spec.format) {
     case Format::kInt4Row:
     case Format::kInt4Grouped:
-      return {-8.0f, static_cast<float>((1 << (spec.bits - 1)) - 1)};
+      return {-8, (1 << (spec.bits - 1)) - 1};
     case Format::kInt3G64:
-      return {-4.0f, 3.0f};
+      return {-4, 3};
     case Format::kInt2Row:
-      return {-2.0f, 1.0f};
+      return {-2, 1};
     default: {
-      const float highest = static_cast<float>((1 << (spec.bits - 1)) - 1);
-      return {-highest - 1.0f, highest};
+      const int32_t highest = (1 << (spec.bits - 1)) - 1;
+      return {-highest - 1, highest};
     }
   }
 }
@@ -40,56 +41,76 @@ uint64_t scope_size(const IntegerSpec& spec, uint64_t columns) {
   return std::max<uint64_t>(columns, 1);
 }
 
-float scale_of(std::span<const float> scope, float highest) {
-  float amax = 0.0f;
-  for (float w : scope) amax = std::max(amax, std::fabs(w));
-  return std::max(amax / highest, kSmallestScale);
-}
+// Codes wait here between rounding and packing: a multiple of every packing's unit.
+constexpr uint64_t kStretch = 512;
 
-int32_t code_of(float w, float scale, const CodeRange& range) {
-  return static_cast<int32_t>(std::clamp(std::nearbyintf(w / scale), range.lowest, range.highest));
-}
+void merge_bits(std::byte& byte, uint32_t bits) { byte |= static_cast<std::byte>(bits); }
 
-// Stores code i of a row; the row starts as zero bytes.
-void put_code(Format format, std::span<std::byte> codes, uint64_t i, int32_t code) {
-  auto merge = [&codes](uint64_t at, uint32_t bits) { codes[to_size(at)] |= static_cast<std::byte>(bits); };
+// Stores codes first, first + 1 … of a row whose bytes began as zeros.
+void put_codes(const KernelTable& kernels, Format format, const int8_t* codes, uint64_t first, uint64_t count,
+               std::byte* row) {
   switch (format) {
     case Format::kInt8Row:
-      codes[to_size(i)] = static_cast<std::byte>(code);
-      break;
+      std::memcpy(row + to_size(first), codes, to_size(count));
+      return;
     case Format::kInt2Row:
-      merge(i / 4, static_cast<uint32_t>(code + 2) << (2 * (i % 4)));
-      break;
-    case Format::kInt3G64: {
-      const uint64_t base = i / kInt3Group * kInt3GroupBytes;
-      const uint64_t k = i % kInt3Group;
-      const auto u = static_cast<uint32_t>(code + 4);
-      merge(base + k / 4, (u & 3) << (2 * (k % 4)));
-      merge(base + 16 + k / 8, (u >> 2) << (k % 8));
-      break;
-    }
+      for (uint64_t k = 0; k < count; ++k) {
+        const uint64_t i = first + k;
+        merge_bits(row[to_size(i / 4)], static_cast<uint32_t>(codes[to_size(k)] + 2) << (2 * (i % 4)));
+      }
+      return;
+    case Format::kInt3G64:
+      for (uint64_t k = 0; k < count; ++k) {
+        const uint64_t i = first + k, in_group = i % kInt3Group;
+        std::byte* group = row + to_size(i / kInt3Group * kInt3GroupBytes);
+        const auto u = static_cast<uint32_t>(codes[to_size(k)] + 4);
+        merge_bits(group[to_size(in_group / 4)], (u & 3) << (2 * (in_group % 4)));
+        merge_bits(group[to_size(16 + in_group / 8)], (u >> 2) << (in_group % 8));
+      }
+      return;
     default:
-      merge(i / 2, static_cast<uint32_t>(code + 8) << (4 * (i % 2)));
-      break;
+      if (first % 2 == 0) return kernels.pack_nibbles(codes, count, row + to_size(first / 2));
+      // A group of odd size: its first code joins the byte that the group before has begun.
+      merge_bits(row[to_size(first / 2)], static_cast<uint32_t>(codes[0] + 8) << 4);
+      kernels.pack_nibbles(codes + 1, count - 1, row + to_size(first / 2 + 1));
   }
 }
 
-int32_t get_code(Format format, std::span<const std::byte> codes, uint64_t i) {
-  auto byte = [&codes](uint64_t at) { return static_cast<uint32_t>(codes[to_size(at)]); };
+// value = code * scale for the elements first, first + 1 … of a row, all of one scope.
+void decode_codes(Format format, const std::byte* row, uint64_t first, uint64_t count, float scale,
+                  float* out) {
+  const auto byte = [row](uint64_t at) { return static_cast<uint32_t>(row[to_size(at)]); };
+  const auto value = [scale](int32_t code) { return static_cast<float>(code) * scale; };
   switch (format) {
     case Format::kInt8Row:
-      return static_cast<int8_t>(codes[to_size(i)]);
+      for (uint64_t k = 0; k < count; ++k)
+        out[to_size(k)] = value(static_cast<int8_t>(row[to_size(first + k)]));
+      return;
     case Format::kInt2Row:
-      return static_cast<int32_t>(byte(i / 4) >> (2 * (i % 4)) & 3) - 2;
-    case Format::kInt3G64: {
-      const uint64_t base = i / kInt3Group * kInt3GroupBytes;
-      const uint64_t k = i % kInt3Group;
-      const uint32_t low = byte(base + k / 4) >> (2 * (k % 4)) & 3;
-      const uint32_t high = byte(base + 16 + k / 8) >> (k % 8) & 1;
-      return static_cast<int32_t>(low | high << 2) - 4;
+      for (uint64_t k = 0; k < count; ++k) {
+        const uint64_t i = first + k;
+        out[to_size(k)] = value(static_cast<int32_t>(byte(i / 4) >> (2 * (i % 4)) & 3) - 2);
+      }
+      return;
+    case Format::kInt3G64:
+      for (uint64_t k = 0; k < count; ++k) {
+        const uint64_t i = first + k, base = i / kInt3Group * kInt3GroupBytes, in_group = i % kInt3Group;
+        const uint32_t low = byte(base + in_group / 4) >> (2 * (in_group % 4)) & 3;
+        const uint32_t high = byte(base + 16 + in_group / 8) >> (in_group % 8) & 1;
+        out[to_size(k)] = value(static_cast<int32_t>(low | high << 2) - 4);
+      }
+      return;
+    default: {
+      uint64_t k = 0;
+      if (first % 2 != 0 && count > 0)
+        out[to_size(k++)] = value(static_cast<int32_t>(byte(first / 2) >> 4) - 8);
+      for (; k + 2 <= count; k += 2) {
+        const uint32_t both = byte((first + k) / 2);
+        out[to_size(k)] = value(static_cast<int32_t>(both & 15) - 8);
+        out[to_size(k + 1)] = value(static_cast<int32_t>(both >> 4) - 8);
+      }
+      if (k < count) out[to_size(k)] = value(static_cast<int32_t>(byte((first + k) / 2) & 15) - 8);
     }
-    default:
-      return static_cast<int32_t>(byte(i / 2) >> (4 * (i % 2)) & 15) - 8;
   }
 }
 
@@ -103,27 +124,50 @@ uint64_t row_scales(const IntegerSpec& spec, uint64_t columns) {
   return scale_count(spec.format, 1, columns, spec.group_size).value_or(0);
 }
 
-void encode_row(const IntegerSpec& spec, std::span<const float> row, std::span<std::byte> codes,
-                std::span<float> scales) noexcept {
+uint64_t encode_row(const KernelTable& kernels, const IntegerSpec& spec, std::span<const float> row,
+                    std::span<std::byte> codes, std::span<float> scales) noexcept {
   const CodeRange range = code_range(spec);
   const uint64_t scope = scope_size(spec, row.size());
-  std::memset(codes.data(), 0, codes.size());
+  uint64_t not_finite = 0;
+  if (spec.format != Format::kInt8Row) std::memset(codes.data(), 0, codes.size());
+  int8_t stretch[kStretch];
   for (uint64_t begin = 0, s = 0; begin < row.size(); begin += scope, ++s) {
     const uint64_t count = std::min<uint64_t>(scope, row.size() - begin);
-    const float scale = scale_of(row.subspan(to_size(begin), to_size(count)), range.highest);
+    const float* x = row.data() + to_size(begin);
+    const uint32_t bits = kernels.largest_magnitude(x, count);
+    float largest;
+    std::memcpy(&largest, &bits, sizeof largest);
+    if (bits >= kInfinityBits) {
+      for (uint64_t i = 0; i < count; ++i) not_finite += !std::isfinite(x[to_size(i)]);
+      scales[to_size(s)] = kSmallestScale;
+      if (spec.format == Format::kInt8Row) std::memset(codes.data(), 0, codes.size());
+      continue;
+    }
+    const float scale = std::max(largest / static_cast<float>(range.highest), kSmallestScale);
     scales[to_size(s)] = scale;
-    for (uint64_t i = begin; i < begin + count; ++i)
-      put_code(spec.format, codes, i, code_of(row[to_size(i)], scale, range));
+    for (uint64_t done = 0; done < count;) {
+      // Stretches end where bytes do.
+      const uint64_t odd = (begin + done) % 2;
+      const uint64_t length = std::min(count - done, kStretch - odd);
+      kernels.quantize_i8(x + to_size(done), length, scale, range.lowest, range.highest, stretch);
+      put_codes(kernels, spec.format, stretch, begin + done, length, codes.data());
+      done += length;
+    }
   }
-  if (spec.format == Format::kInt3G64)
-    for (uint64_t i = row.size(); i % kInt3Group != 0; ++i) put_code(spec.format, codes, i, 0);
+  if (spec.format == Format::kInt3G64 && row.size() % kInt3Group != 0) {
+    const int8_t padding[kInt3Group] = {};
+    put_codes(kernels, spec.format, padding, row.size(), kInt3Group - row.size() % kInt3Group, codes.data());
+  }
+  return not_finite;
 }
 
 void decode_row(const IntegerSpec& spec, std::span<const std::byte> codes, std::span<const float> scales,
                 std::span<float> row) noexcept {
   const uint64_t scope = scope_size(spec, row.size());
-  for (uint64_t i = 0; i < row.size(); ++i)
-    row[to_size(i)] = static_cast<float>(get_code(spec.format, codes, i)) * scales[to_size(i / scope)];
+  for (uint64_t begin = 0, s = 0; begin < row.size(); begin += scope, ++s) {
+    const uint64_t count = std::min<uint64_t>(scope, row.size() - begin);
+    decode_codes(spec.format, codes.data(), begin, count, scales[to_size(s)], row.data() + to_size(begin));
+  }
 }
 
 }  // namespace tftf::colibri

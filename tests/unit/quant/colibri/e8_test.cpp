@@ -55,7 +55,7 @@ TEST_CASE("blocks are coded and decoded as by the reference codec") {
   const auto decoded = floats(tensor("q-e8-codec/out/codec.safetensors", "decoded"));
   for (size_t b = 0; b < 2; ++b) {
     std::array<std::byte, kE8BlockBytes> block;
-    encode_e8_block(std::span<const float, kE8Block>(values.data() + kE8Block * b, kE8Block), block);
+    encode_e8_block(scalar_kernels(), std::span<const float, kE8Block>(values.data() + kE8Block * b, kE8Block), block);
     CHECK(std::equal(block.begin(), block.end(), packed.begin() + static_cast<ptrdiff_t>(kE8BlockBytes * b)));
     std::array<float, kE8Block> back;
     decode_e8_block(Block(packed.data() + kE8BlockBytes * b, kE8BlockBytes), back);
@@ -80,7 +80,7 @@ TEST_CASE("rotated, coded and decoded rows equal the reference stages") {
       std::vector<float> back(columns);
       for (size_t b = 0; b < columns / kE8Block; ++b, ++block_index) {
         std::array<std::byte, kE8BlockBytes> block;
-        encode_e8_block(std::span<const float, kE8Block>(row.data() + b * kE8Block, kE8Block), block);
+        encode_e8_block(scalar_kernels(), std::span<const float, kE8Block>(row.data() + b * kE8Block, kE8Block), block);
         INFO(name << " row " << r << " block " << b);
         CHECK(std::equal(block.begin(), block.end(),
                          want.begin() + static_cast<ptrdiff_t>(kE8BlockBytes * block_index)));
@@ -110,7 +110,7 @@ TEST_CASE("the rotation is its own way back") {
 TEST_CASE("a block of zeros decodes to zeros") {
   std::array<float, kE8Block> zeros{};
   std::array<std::byte, kE8BlockBytes> block;
-  encode_e8_block(zeros, block);
+  encode_e8_block(scalar_kernels(), zeros, block);
   std::array<float, kE8Block> back;
   decode_e8_block(block, back);
   for (float x : back) CHECK(x == 0.0f);

@@ -18,7 +18,7 @@ struct Encoded {
 Encoded encode(const IntegerSpec& spec, const std::vector<float>& row) {
   Encoded out{std::vector<std::byte>(row_bytes(spec, row.size())),
               std::vector<float>(row_scales(spec, row.size()))};
-  encode_row(spec, row, out.codes, out.scales);
+  encode_row(scalar_kernels(), spec, row, out.codes, out.scales);
   return out;
 }
 

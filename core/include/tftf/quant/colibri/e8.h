@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "tftf/simd/kernels.h"
+
 namespace tftf::colibri {
 
 inline constexpr uint64_t kE8Block = 256;      // weights of a super-block
@@ -44,7 +46,7 @@ class E8Rotation {
 };
 
 // Encodes one super-block of 256 finite rotated values to 98 bytes.
-void encode_e8_block(std::span<const float, kE8Block> values,
+void encode_e8_block(const KernelTable& kernels, std::span<const float, kE8Block> values,
                      std::span<std::byte, kE8BlockBytes> block) noexcept;
 
 // Decodes one super-block: w = (stored * 0.5) * sign * ((d * (0.5 + c)) * 0.5), left to right.

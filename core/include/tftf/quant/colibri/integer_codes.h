@@ -2,7 +2,7 @@
 //
 // Numeric contract, all in binary32 without fused multiply-add: amax = max |w| over the scope (row or group);
 // s = max(amax / qmax, 1e-8f); code = clamp(round_half_even(w / s), lo, qmax); decoded value = code * s (one
-// multiplication). -0.0 gives code 0; denormals are kept. The input must be finite (callers refuse others).
+// multiplication). -0.0 gives code 0; denormals are kept.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <span>
 
 #include "tftf/quant/colibri/format.h"
+#include "tftf/simd/kernels.h"
 
 namespace tftf::colibri {
 
@@ -27,8 +28,9 @@ uint64_t row_scales(const IntegerSpec& spec, uint64_t columns);
 
 // Encodes one row. `codes` has row_bytes(), `scales` row_scales() elements. Unused bits: zero nibbles and
 // crumbs, code 4 in the padding of int3 groups (as the reference writer leaves them).
-void encode_row(const IntegerSpec& spec, std::span<const float> row, std::span<std::byte> codes,
-                std::span<float> scales) noexcept;
+// Returns how many values are not finite: no code stands for them, and what their scopes hold then is no matter.
+uint64_t encode_row(const KernelTable& kernels, const IntegerSpec& spec, std::span<const float> row,
+                    std::span<std::byte> codes, std::span<float> scales) noexcept;
 
 // Decodes one row of `row.size()` values.
 void decode_row(const IntegerSpec& spec, std::span<const std::byte> codes, std::span<const float> scales,

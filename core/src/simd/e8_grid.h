@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace tftf::colibri {
+namespace tftf::simd {
 
 inline constexpr uint8_t kE8Grid[1024] = {
     4,  4,  4,  4,  20, 4,  4,  4,  36, 4,  4,  4,  12, 12, 4,  4,  28, 12, 4,  4,  62, 12, 4,  4,  4,  20,
@@ -49,4 +49,4 @@ inline constexpr uint8_t kE8Grid[1024] = {
     44, 62, 36, 20, 44, 62, 4,  28, 52, 62,
 };
 
-}  // namespace tftf::colibri
+}  // namespace tftf::simd

@@ -1,0 +1,16 @@
+// The stamps of colibri containers in the metadata of a result (spec colibri 3).
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_set>
+
+#include "stream.h"
+
+namespace tftf::transform {
+
+// Stamps of the input without those of `gone`, with `added` (weight name to format name). Nothing to say: the keys go.
+void restamp(Stream& stream, const std::unordered_set<std::string>& gone,
+             const std::map<std::string, std::string, std::less<>>& added);
+
+}  // namespace tftf::transform
