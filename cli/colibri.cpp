@@ -14,6 +14,8 @@ void add_colibri(CLI::App& app, Session& session) {
   add_colibri_repack_fp8(*group, session);
   add_colibri_resolve(*group, session);
   add_colibri_classify(*group, session);
+  add_colibri_quantize(*group, session);
+  add_colibri_dequant(*group, session);
 }
 
 }  // namespace tftf::cli

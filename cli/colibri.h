@@ -10,5 +10,7 @@ namespace tftf::cli {
 void add_colibri_resolve(CLI::App& group, Session& session);
 void add_colibri_classify(CLI::App& group, Session& session);
 void add_colibri_repack_fp8(CLI::App& group, Session& session);
+void add_colibri_quantize(CLI::App& group, Session& session);
+void add_colibri_dequant(CLI::App& group, Session& session);
 
 }  // namespace tftf::cli
