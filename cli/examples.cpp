@@ -62,6 +62,13 @@ constexpr CommandExamples kCommandExamples[] = {
      "  tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-colibri --mtp       the MTP layer, beside it\n"
      "  tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-colibri --dry-run",
      kConversionStatus},
+    {"colibri quantize",
+     "  tftf colibri quantize --format int4-grouped --group-size 128 -i w.safetensors -o q.safetensors\n"
+     "  tftf colibri quantize --format int8-row --bits 6 -i w.safetensors -o q.safetensors",
+     kConversionStatus},
+    {"colibri dequant",
+     "  tftf colibri dequant --format int8-row --rows 2048 --cols 6144 -i q.safetensors -o w.safetensors",
+     kConversionStatus},
     {"colibri resolve",
      "  tftf colibri resolve --rows 2048 --cols 6144 --weight-bytes 12582912 --scale-bytes 3072\n"
      "  tftf colibri resolve --batch pairs.json",
