@@ -38,14 +38,13 @@ void add_number(Operation& operation, const char* name, uint64_t value) {
 CLI::App* add_single_file_tool(CLI::App& group, Session& session, const char* name, const char* description,
                                const std::shared_ptr<SingleFileOptions>& options,
                                Operation (*operation)(const SingleFileOptions&, const std::string& layout)) {
-  CLI::App* command =
-      add_command(group, session, name, description, [&session, options, operation, name] {
-        const Result<std::string> layout = layout_of(options->format);
-        if (!layout) return session.fail(layout.error());
-        options->write.align = true;  // the form of a colibri header (spec colibri 3.5)
-        return run_transform(session, "colibri " + std::string(name), options->input,
-                             {operation(*options, *layout)}, options->write);
-      });
+  CLI::App* command = add_command(group, session, name, description, [&session, options, operation, name] {
+    const Result<std::string> layout = layout_of(options->format);
+    if (!layout) return session.fail(layout.error());
+    options->write.align = true;  // the form of a colibri header (spec colibri 3.5)
+    return run_transform(session, "colibri " + std::string(name), options->input,
+                         {operation(*options, *layout)}, options->write);
+  });
   command->add_option("-i,--input", options->input, "File")->type_name("FILE")->required()->take_last();
   command
       ->add_option("--format", options->format,
@@ -63,16 +62,17 @@ CLI::App* add_single_file_tool(CLI::App& group, Session& session, const char* na
 
 void add_colibri_quantize(CLI::App& group, Session& session) {
   auto options = std::make_shared<SingleFileOptions>();
-  CLI::App* command = add_single_file_tool(
-      group, session, "quantize", "Quantise every float matrix of a file", options,
-      [](const SingleFileOptions& given, const std::string& layout) {
-        Operation operation{"quantize", {{"to", {layout}}, {"include", {"*"}}}};
-        add_number(operation, "bits", given.bits);
-        add_number(operation, "group-size", given.group_size);
-        if (given.strict) operation.options.push_back({"strict", {}});
-        return operation;
-      });
-  command->add_option("--bits", options->bits, "Bits of a code: 2 to 8 in int8-row, 2 to 4 in the int4 formats")
+  CLI::App* command =
+      add_single_file_tool(group, session, "quantize", "Quantise every float matrix of a file", options,
+                           [](const SingleFileOptions& given, const std::string& layout) {
+                             Operation operation{"quantize", {{"to", {layout}}, {"include", {"*"}}}};
+                             add_number(operation, "bits", given.bits);
+                             add_number(operation, "group-size", given.group_size);
+                             if (given.strict) operation.options.push_back({"strict", {}});
+                             return operation;
+                           });
+  command
+      ->add_option("--bits", options->bits, "Bits of a code: 2 to 8 in int8-row, 2 to 4 in the int4 formats")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
   command->add_flag("--strict", options->strict, "Refuse what a reader would take for another format");

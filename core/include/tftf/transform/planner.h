@@ -49,7 +49,7 @@ struct DeclaredTensor {
   uint64_t became_infinite = 0;  // after the run: finite values that did
   uint64_t nan = 0;              // after an examining run: in the result
   uint64_t infinite = 0;
-  bool norm_clamped = false;  // after the run: a DoRA norm was zero
+  bool norm_clamped = false;   // after the run: a DoRA norm was zero
   std::string quantised_to{};  // what encodes it: "quantize colibri-int4-row"
 };
 

@@ -55,7 +55,8 @@ TEST_CASE("blocks are coded and decoded as by the reference codec") {
   const auto decoded = floats(tensor("q-e8-codec/out/codec.safetensors", "decoded"));
   for (size_t b = 0; b < 2; ++b) {
     std::array<std::byte, kE8BlockBytes> block;
-    encode_e8_block(scalar_kernels(), std::span<const float, kE8Block>(values.data() + kE8Block * b, kE8Block), block);
+    encode_e8_block(scalar_kernels(),
+                    std::span<const float, kE8Block>(values.data() + kE8Block * b, kE8Block), block);
     CHECK(std::equal(block.begin(), block.end(), packed.begin() + static_cast<ptrdiff_t>(kE8BlockBytes * b)));
     std::array<float, kE8Block> back;
     decode_e8_block(Block(packed.data() + kE8BlockBytes * b, kE8BlockBytes), back);
@@ -80,7 +81,8 @@ TEST_CASE("rotated, coded and decoded rows equal the reference stages") {
       std::vector<float> back(columns);
       for (size_t b = 0; b < columns / kE8Block; ++b, ++block_index) {
         std::array<std::byte, kE8BlockBytes> block;
-        encode_e8_block(scalar_kernels(), std::span<const float, kE8Block>(row.data() + b * kE8Block, kE8Block), block);
+        encode_e8_block(scalar_kernels(),
+                        std::span<const float, kE8Block>(row.data() + b * kE8Block, kE8Block), block);
         INFO(name << " row " << r << " block " << b);
         CHECK(std::equal(block.begin(), block.end(),
                          want.begin() + static_cast<ptrdiff_t>(kE8BlockBytes * block_index)));
