@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { at, assertNoComplaints, clearStorage, drop, native, openPage, scratch, sentence, storedFile, stubPickers, tab, test, textOf } from './harness.mjs';
+import { at, assertNoComplaints, clearStorage, drop, native, opened, openPage, scratch, sentence, storedFile, stubPickers, tab, test, textOf } from './harness.mjs';
 
 const inputs = at('tests/golden/tftf/inputs');
 const base = join(inputs, 'base_f32');
@@ -81,6 +81,45 @@ test('an FP8 base is dequantised and merged in one pass', async ({ context, addr
   assert.equal(native('tftf', ['dequant-fp8', '-i', join(quantised, 'model.safetensors'), '--block-size', '4', '--merge-lora', lora, '-o', out]).status, 0);
   assert.ok((await storedFile(page, 'fp8_lora-dequant-fp8-merge-lora.safetensors')).equals(readFileSync(out)));
   assertNoComplaints(page);
+});
+
+test('training folders, distributed checkpoints and ranks are opened as adapters and merged to the native bytes', async ({ context, address }) => {
+  const dcp = join(inputs, 'dcp/single');
+  const inner = join(dcp, 'pytorch_model_fsdp_0');
+  const training = join(inputs, 'train_lora');
+  const ranks = join(inputs, 'fsdp2');
+  const rankFiles = ['rank_01.safetensors', 'rank_00.safetensors', 'adapter_config.json'].map((name) => join(ranks, name));
+  const command = { dcp: ['merge-dcp-lora', '-c', inner], training: ['merge-lora', '-a', training], ranks: ['merge-fsdp-lora', '--shard-dir', ranks] };
+  for (const [kind, dropped] of [['dcp', [base, dcp]], ['training', [training, base]], ['ranks', [base, ranks]], ['ranks', [rankFiles, base]]]) {
+    const page = await emptyPage(context, address);
+    if (Array.isArray(dropped[0])) {
+      for (const one of dropped) {
+        await drop(page, [one].flat());
+        await opened(page);
+      }
+      await page.getByRole('button', { name: /^Merge .* into base_f32/ }).click();
+    } else {
+      await drop(page, dropped);
+    }
+    await page.locator('.plan').filter({ hasText: /Merged\s*\d+ of/ }).waitFor();
+    await saveOneFile(page);
+    const out = join(scratch(), 'out.safetensors');
+    const run = native('tftf', [...command[kind], '-b', join(base, 'model.safetensors'), '-o', out]);
+    assert.equal(run.status, 0, run.stderr);
+    assert.ok((await storedFile(page, 'base_f32-merge-lora.safetensors')).equals(readFileSync(out)), kind);
+    assertNoComplaints(page);
+  }
+});
+
+test('an adapter made of parts shows its tensors and how it was found; a broken one says what is wrong', async ({ context, address }) => {
+  const page = await emptyPage(context, address);
+  await drop(page, [join(inputs, 'train_lora')]);
+  assert.match(await textOf(sentence(page)), /LoRA/);
+  await tab(page, 'Tensors').click();
+  await page.getByText('lora_A').first().waitFor();
+  await drop(page, [join(inputs, 'dcp/shortfile')]);
+  await page.getByRole('alert').waitFor();
+  assert.match(await textOf(page.getByRole('alert')), /distcp/);
 });
 
 test('the adapter itself is never replaced', async ({ context, address }) => {

@@ -35,6 +35,11 @@ export async function readAdapter(from: AdapterSource, options: TaskOptions & { 
   }
 }
 
+/** A folder of a tree, or one of its files with what lies beside it, as an input of its own. */
+export function partOf(tree: SourceTree, path: string, folder: boolean): SourceTree {
+  return new PartTree(tree, path, folder, `${tree.given.replace(/\/$/, '')}/${path}`);
+}
+
 /**
  * The files of a training run's ranks: all .safetensors files of a folder, ordered by the numbers in their names. Rejects with
  * 'refused-missing' when there are none.
@@ -47,7 +52,6 @@ export async function ranksIn(tree: SourceTree, shardDim = 0): Promise<AdapterSo
     throw new TftfError('refused-missing', `The folder ${quoteName(tree.given)} has no .safetensors file.`, { file: tree.given });
   }
   const names: string[] = JSON.parse(call(core, () => core.naturalOrder(JSON.stringify(found))));
-  const prefix = tree.given.endsWith('/') ? tree.given : `${tree.given}/`;
   const notices = names.length > 1 ? [`Ranks in this order: ${names.map(quoteName).join(', ')}.`] : [];
-  return { ranks: names.map(name => new PartTree(tree, name, false, prefix + name)), shardDim, given: tree.given, notices };
+  return { ranks: names.map(name => partOf(tree, name, false)), shardDim, given: tree.given, notices };
 }

@@ -12,7 +12,7 @@ export type {
 } from './tensor.js';
 export type { Operation, PlanRequest, RunResult, TransformPlan } from './transform.js';
 
-export { ranksIn, readAdapter, type AdapterFile } from './adapter-file.js';
+export { partOf, ranksIn, readAdapter, type AdapterFile } from './adapter-file.js';
 export { operations, openCheckpoint } from './opening.js';
 export { lint, rules, rulesText } from './linting.js';
 export {

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { memorySink, memoryTree, openCheckpoint, run, type AdapterSource, type SourceTree } from 'tftf';
+import { lint, memorySink, memoryTree, openCheckpoint, partOf, ranksIn, readAdapter, run, type AdapterSource, type SourceTree } from 'tftf';
 import { contents, golden, native, withScratch } from './support.js';
 
 const inputs = join(golden, 'tftf/inputs');
@@ -53,6 +53,25 @@ test.each([
   ['a distributed checkpoint within a training folder', 'base_f32', { tree: tree('dcp/train') }, ['-a', 'dcp/train']],
 ] as [string, string, AdapterSource, string[]][])('%s is merged to the native bytes', async (_, base, adapter, args) => {
   expect(await merged(base, adapter)).toEqual(expected(['merge-lora', '-b', base, ...args]));
+});
+
+test.each([
+  ['a training folder', async () => ({ tree: tree('train_lora') }), ['merge-lora', '-a', 'train_lora'], /checkpoint-100/],
+  ['a distributed checkpoint', async () => ({ tree: partOf(tree('dcp/single'), 'pytorch_model_fsdp_0', true), config: partOf(tree('dcp/single'), 'adapter_config.json', false) }),
+    ['merge-dcp-lora', '-c', 'dcp/single/pytorch_model_fsdp_0'], /^$/],
+  ['ranks', () => ranksIn(tree('fsdp_sort')), ['merge-fsdp-lora', '--shard-dir', 'fsdp_sort'], /"rank_9.safetensors", "rank_10.safetensors"/],
+] as [string, () => Promise<AdapterSource>, string[], RegExp][])('%s becomes one sound file that merges alike', async (_, from, args, notice) => {
+  const { file, config, notices } = await readAdapter(await from());
+  expect(notices.join(' ')).toMatch(notice);
+  const made = memoryTree('made', { 'adapter_model.safetensors': new Uint8Array(await file.arrayBuffer()), 'adapter_config.json': config! });
+  const report = await lint(made);
+  expect(report.document().issues.messages.filter(({ rule }) => rule.startsWith('ST'))).toEqual([]);
+  report.close();
+  expect(await merged('base_f32', { tree: made })).toEqual(expected([...args, '-b', 'base_f32']));
+});
+
+test('a folder without ranks is refused', async () => {
+  await expect(ranksIn(memoryTree('empty', {}))).rejects.toMatchObject({ code: 'refused-missing' });
 });
 
 test('small tensors are read many at a time', async () => {

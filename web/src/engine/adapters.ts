@@ -1,6 +1,6 @@
 // Adapters that are no file of their own: training folders, distributed checkpoints, the files of ranks. They are opened as
 // the file that they amount to.
-import { BlobTree, ranksIn, readAdapter, TftfError, type AdapterSource, type SourceTree, type TaskOptions } from 'tftf';
+import { BlobTree, partOf, ranksIn, readAdapter, TftfError, type AdapterSource, type SourceTree, type TaskOptions } from 'tftf';
 import { isRank } from '../rank_name';
 
 export interface MadeAdapter {
@@ -17,6 +17,13 @@ async function lookFor(tree: SourceTree, task: TaskOptions): Promise<AdapterSour
   const distributed = entries.some(({ path }) => path === '.metadata') && entries.some(({ path }) => path.endsWith('.distcp'));
   const training = entries.some(({ path, folder }) => folder && /^checkpoint-\d+$/.test(path));
   if (weights.length === 0 && (distributed || training)) return { tree };
+  if (weights.length === 0) {
+    // A checkpoint's folder with the distributed adapter in a folder of its own, as FSDP writes it.
+    const inside = (await tree.walk(task.signal)).map(({ path }) => /^([^/]+)\/\.metadata$/.exec(path)?.[1]).filter((name) => name !== undefined);
+    const folder = inside.find((name) => !name.toLowerCase().includes('optimizer'));
+    const configured = entries.some(({ path }) => path === 'adapter_config.json');
+    if (folder !== undefined) return { tree: partOf(tree, folder, true), ...(configured && { config: partOf(tree, 'adapter_config.json', false) }) };
+  }
   return weights.length > 1 && weights.every(isRank) ? ranksIn(tree) : undefined;
 }
 
