@@ -12,6 +12,7 @@ void add_colibri(CLI::App& app, Session& session) {
   group->require_subcommand(1);
   group->footer("tftf colibri TOOL --help tells more.");
   add_colibri_repack_fp8(*group, session);
+  add_colibri_rans_repack(*group, session);
   add_colibri_resolve(*group, session);
   add_colibri_classify(*group, session);
   add_colibri_quantize(*group, session);

@@ -12,5 +12,6 @@ void add_colibri_classify(CLI::App& group, Session& session);
 void add_colibri_repack_fp8(CLI::App& group, Session& session);
 void add_colibri_quantize(CLI::App& group, Session& session);
 void add_colibri_dequant(CLI::App& group, Session& session);
+void add_colibri_rans_repack(CLI::App& group, Session& session);
 
 }  // namespace tftf::cli

@@ -74,6 +74,13 @@ constexpr CommandExamples kCommandExamples[] = {
      "  tftf colibri resolve --batch pairs.json",
      "Exit status: 0 read (with --batch always), 1 refused, 2 usage error."},
     {"colibri classify", "  tftf colibri classify --batch names.json", "Exit status: 0, 2 usage error."},
+    {"colibri rans-repack",
+     "  tftf colibri rans-repack --indir glm-int4 --outdir glm-rans              routed experts, range "
+     "coded\n"
+     "  tftf colibri rans-repack --indir glm-int4 --outdir glm-rans --layers 3,4\n"
+     "  tftf colibri rans-repack --manifest-only glm-rans                        digests of a container that "
+     "has none",
+     kConversionStatus},
     {"completion",
      "  source <(tftf completion bash)                             for this shell; in ~/.bashrc for all\n"
      "  tftf completion zsh > ~/.zfunc/_tftf\n"

@@ -2,17 +2,19 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "options.h"
 #include "plan_run.h"
 #include "tftf/base/escape.h"
+#include "tftf_native/file_digest.h"
 #include "tftf_native/source_removal.h"
 #include "transform_run.h"
 
 namespace tftf::cli {
-namespace {
 
-// Every shard of a folder counts, whatever an index says.
-Result<NativeModel> open_folder(const Session& session, const std::string& path) {
+Result<NativeModel> open_shard_folder(const Session& session, const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
     return Error{.code = ErrorCode::kUsagePath,
@@ -23,6 +25,29 @@ Result<NativeModel> open_folder(const Session& session, const std::string& path)
   options.mode = ReadMode::kInspect;
   options.max_header = session.common.max_header;
   return read_model(path, options);
+}
+
+namespace {
+
+// Digests of the outputs, several files at a time.
+Result<void> write_manifest(const Session& session, const colibri::FolderPlan& made,
+                            const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const Output& output : made.plan.outputs())
+    paths.push_back((std::filesystem::path(folder) / output.name).string());
+  auto digests = file_digests(paths, execute_options(session).threads);
+  if (!digests) return std::move(digests).error();
+  return write_small_file(folder, made.manifest_name, made.manifest(*digests));
+}
+
+Result<void> remove_consumed(const NativeModel& source, const colibri::FolderPlan& made) {
+  std::vector<RunInput> inputs;
+  for (RunInput& input : run_inputs(source, made.plan)) {
+    const std::string name = std::filesystem::path(input.path).filename().string();
+    if (std::find(made.consumed.begin(), made.consumed.end(), name) != made.consumed.end())
+      inputs.push_back(std::move(input));
+  }
+  return remove_sources(inputs, source.folder);
 }
 
 }  // namespace
@@ -55,12 +80,12 @@ void add_folder_options(CLI::App& command, FolderOptions& options) {
 
 int run_folder_tool(const Session& session, const FolderOptions& options,
                     std::shared_ptr<const colibri::FolderTool> tool) {
-  Result<NativeModel> source = open_folder(session, options.input);
+  Result<NativeModel> source = open_shard_folder(session, options.input);
   if (!source) return session.fail(source.error());
   std::optional<NativeModel> existing;
   struct stat info {};
   if (::stat(options.output.c_str(), &info) == 0) {
-    Result<NativeModel> folder = open_folder(session, options.output);
+    Result<NativeModel> folder = open_shard_folder(session, options.output);
     if (!folder) return session.fail(folder.error());
     existing.emplace(*std::move(folder));
   }
@@ -69,6 +94,7 @@ int run_folder_tool(const Session& session, const FolderOptions& options,
   colibri::FolderRequest request{.input = options.input,
                                  .output = options.output,
                                  .dry_run = options.dry_run,
+                                 .overwrite = options.overwrite,
                                  .strict = options.strict};
   if (options.tile_size) {
     request.tile_bytes = *options.tile_size;
@@ -100,8 +126,14 @@ int run_folder_tool(const Session& session, const FolderOptions& options,
                            ? made->account
                            : made->final_account(done->bytes_read, done->bytes_written, done->resumed);
               }};
-  if (options.delete_source) {
-    run.afterwards = [inputs = run.inputs, &source] { return remove_sources(inputs, source->folder); };
+  run.afterwards = [&, inputs = run.inputs]() -> Result<void> {
+    if (!made->manifest_name.empty()) TFTF_TRY(write_manifest(session, *made, options.output));
+    return options.delete_source ? remove_consumed(*source, *made) : Result<void>();
+  };
+  if (options.delete_source && !made->needed_later.empty()) {
+    made->account.warnings.push_back("--delete-source keeps " + std::to_string(made->needed_later.size()) +
+                                     " source shards that hold tensors for another pass, " +
+                                     quote_name(made->needed_later[0]) + " first.");
   }
   return run_plan(session, std::move(run));
 }

@@ -9,6 +9,7 @@
 
 #include "session.h"
 #include "tftf/transform/colibri/folder_plan.h"
+#include "tftf_native/model_reader.h"
 
 namespace tftf::cli {
 
@@ -25,6 +26,9 @@ struct FolderOptions {
 
 // --indir, --outdir and the rest of FolderOptions.
 void add_folder_options(CLI::App& command, FolderOptions& options);
+
+// A folder whose shards all count, whatever an index says. kUsagePath for a file.
+Result<NativeModel> open_shard_folder(const Session& session, const std::string& path);
 
 // Runs the tool to its end and gives the exit status.
 int run_folder_tool(const Session& session, const FolderOptions& options,

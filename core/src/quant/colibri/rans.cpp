@@ -6,36 +6,12 @@
 
 #include "tftf/base/checked.h"
 #include "tftf/base/crc32.h"
+#include "tftf/quant/colibri/rans_encoder.h"
 
 namespace tftf::colibri {
 namespace {
 
 constexpr uint32_t kLowest = 1u << 23;  // states live in [kLowest, 256 * kLowest)
-
-uint32_t nibble(Bytes packed, uint64_t j) {
-  return static_cast<uint32_t>(packed[to_size(j / 2)]) >> (4 * (j % 2)) & 15;
-}
-
-// Symbols stream, stream + 256, … of the record.
-std::vector<std::byte> encode_stream(Bytes packed, uint64_t symbols, uint32_t stream,
-                                     const RansTable& table) {
-  std::vector<std::byte> out;
-  uint32_t x = kLowest;
-  const uint64_t count = stream < symbols ? (symbols - stream - 1) / kRansStreams + 1 : 0;
-  for (uint64_t k = count; k-- > 0;) {
-    const uint32_t symbol = nibble(packed, stream + k * kRansStreams);
-    const uint32_t f = table.freq[symbol];
-    const uint64_t limit = (static_cast<uint64_t>(kLowest >> table.scale_bits) << 8) * f;
-    while (x >= limit) {
-      out.push_back(static_cast<std::byte>(x & 255));
-      x >>= 8;
-    }
-    x = (x / f << table.scale_bits) + x % f + table.start[symbol];
-  }
-  for (int i = 0; i < 4; ++i, x >>= 8) out.push_back(static_cast<std::byte>(x & 255));
-  std::reverse(out.begin(), out.end());
-  return out;
-}
 
 void put_nibble(std::vector<std::byte>& packed, uint64_t j, uint32_t symbol) {
   packed[to_size(j / 2)] |= static_cast<std::byte>(symbol << (4 * (j % 2)));
@@ -147,17 +123,9 @@ void count_nibbles(Bytes packed, std::array<uint64_t, 16>& histogram) {
 }
 
 std::vector<std::byte> encode_rans(Bytes packed, const RansTable& table) {
-  const uint64_t symbols = 2 * packed.size();
-  std::vector<std::byte> record(kRansRecordHeader);
-  store_le<uint64_t>(record.data(), symbols);
-  store_le<uint64_t>(record.data() + 8, packed.size());
-  for (uint32_t stream = 0; stream < kRansStreams; ++stream) {
-    const auto bytes = encode_stream(packed, symbols, stream, table);
-    record.insert(record.end(), bytes.begin(), bytes.end());
-    store_le<uint32_t>(record.data() + 16 + 4 * (stream + 1),
-                       static_cast<uint32_t>(record.size() - kRansRecordHeader));
-  }
-  record.resize((record.size() + 15) / 16 * 16);
+  RansEncoder encoder(table);
+  std::vector<std::byte> record(to_size(encoder.measure(packed).value_or(0)));
+  if (!record.empty()) encoder.encode(packed, record);
   return record;
 }
 

@@ -13,6 +13,8 @@ Account FolderPlan::final_account(uint64_t bytes_read, uint64_t bytes_written, b
   result.bytes_read = bytes_read;
   result.bytes_written = bytes_written;
   result.resumed = resumed;
+  // Sizes that the data decided.
+  for (size_t i = 0; i < result.files.size(); ++i) result.files[i].bytes = plan.outputs()[i].size;
   return result;
 }
 

@@ -26,10 +26,11 @@ Result<std::vector<const Shard*>> staying(const Checkpoint* existing, const std:
     if (shard.status == ShardStatus::kMissing || shard.name.find('/') != std::string::npos) continue;
     if (replaced.count(shard.name) != 0) continue;
     if (shard.status != ShardStatus::kOk) {
-      return Error{.code = ErrorCode::kRefusedOutput,
-                   .message = "The output folder holds " + quote_name(shard.name) +
-                              ", which is not a sound safetensors file: what it stores and stamps is unknown.",
-                   .file = shard.name};
+      return Error{
+          .code = ErrorCode::kRefusedOutput,
+          .message = "The output folder holds " + quote_name(shard.name) +
+                     ", which is not a sound safetensors file: what it stores and stamps is unknown.",
+          .file = shard.name};
     }
     shards.push_back(&shard);
   }

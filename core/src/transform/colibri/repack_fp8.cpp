@@ -30,8 +30,7 @@ class RepackFp8 final : public FolderTool {
       planner.begin_shard(shard);
       for (const TensorRef ref : context.source.tensors(shard))
         TFTF_TRY(treat(context.source, ref, planner, seen));
-      planner.end_shard(
-          numbered_name(options_.mtp ? "out-mtp-fp8pass-" : "out-fp8pass-", planner.emitted()));
+      planner.end_shard(numbered_name(options_.mtp ? "out-mtp-fp8pass-" : "out-fp8pass-", planner.emitted()));
     }
     for (const auto& [name, required] :
          {std::pair{"config.json", true}, {"tokenizer.json", true}, {"generation_config.json", false}}) {
@@ -42,11 +41,13 @@ class RepackFp8 final : public FolderTool {
                    .message = quote_name(context.request.input) + " holds no tensor of this pass.",
                    .file = context.request.input};
     }
-    if (planner.emitted() == 0) planner.warn("The source holds no tensor of this pass: a run would be refused.");
+    if (planner.emitted() == 0)
+      planner.warn("The source holds no tensor of this pass: a run would be refused.");
     if (seen.ambiguous > 0) {
-      planner.note(grouped_digits(seen.ambiguous) +
-                   " of them have a shape at which int8-row has the same sizes; they are read as FP8 by their "
-                   "stamps alone.");
+      planner.note(
+          grouped_digits(seen.ambiguous) +
+          " of them have a shape at which int8-row has the same sizes; they are read as FP8 by their "
+          "stamps alone.");
     }
     return planner.finish();
   }
@@ -62,6 +63,8 @@ class RepackFp8 final : public FolderTool {
     switch (kind) {
       case TensorKind::kSkip:
         planner.drop(ref, "not in this pass");
+        if (classify(tensor.name, {.layers = pass_.layers, .mtp = !pass_.mtp}) != kind)
+          planner.keep_source(ref.shard);
         return {};
       case TensorKind::kConsumed:
         planner.drop(ref, "companion");
@@ -84,10 +87,11 @@ class RepackFp8 final : public FolderTool {
     const TensorInfo& tensor = source.info(ref);
     const bool scaled = source.find(ref.shard, tensor.name + std::string(kScaleSuffix)).has_value();
     if (is_fp8(tensor.dtype) || tensor.dtype == DType::U8 || scaled) {
-      return refuse(source, ref,
-                    scaled ? "has a scale, and is of a kind that is copied as it is: the scale would be lost"
-                           : "is " + std::string(dtype_name(tensor.dtype)) +
-                                 ", and is of a kind that is copied as it is: its codes would be read as values");
+      return refuse(
+          source, ref,
+          scaled ? "has a scale, and is of a kind that is copied as it is: the scale would be lost"
+                 : "is " + std::string(dtype_name(tensor.dtype)) +
+                       ", and is of a kind that is copied as it is: its codes would be read as values");
     }
     planner.copy(ref, {tensor.name, tensor.dtype, tensor.shape});
     return {};
@@ -97,10 +101,11 @@ class RepackFp8 final : public FolderTool {
                       Seen& seen) const {
     const TensorInfo& tensor = source.info(ref);
     if (tensor.dtype != DType::F8_E4M3) {
-      return refuse(source, ref,
-                    "is " + std::string(dtype_name(tensor.dtype)) + " where F8_E4M3 is needed (kind " +
-                        std::string(kind_name(kind)) + ")" +
-                        (kind == TensorKind::kCatchAll ? "; --pass-plain copies plain floats of this kind" : ""));
+      return refuse(
+          source, ref,
+          "is " + std::string(dtype_name(tensor.dtype)) + " where F8_E4M3 is needed (kind " +
+              std::string(kind_name(kind)) + ")" +
+              (kind == TensorKind::kCatchAll ? "; --pass-plain copies plain floats of this kind" : ""));
     }
     const std::string scale_name = tensor.name + std::string(kScaleSuffix);
     const auto scale = source.find(ref.shard, scale_name);
@@ -111,7 +116,8 @@ class RepackFp8 final : public FolderTool {
                         (other ? "; it is in " + quote_name(source.shard(other->shard).name) : ""));
     }
     if (tensor.shape.size() != 2)
-      return refuse(source, ref, "has shape " + shape_text(tensor.shape) + " where rows and columns are needed");
+      return refuse(source, ref,
+                    "has shape " + shape_text(tensor.shape) + " where rows and columns are needed");
     const uint64_t rows = tensor.shape[0], columns = tensor.shape[1];
     const Shape grid{blocks128(rows), blocks128(columns)};
     const TensorInfo& scales = source.info(*scale);
@@ -139,7 +145,8 @@ class RepackFp8 final : public FolderTool {
     } else if (can_widen(scales.dtype)) {
       planner.make(widened(source, *scale, qs));
     } else {
-      return refuse(source, *scale, "is " + std::string(dtype_name(scales.dtype)) + " where a float scale is needed");
+      return refuse(source, *scale,
+                    "is " + std::string(dtype_name(scales.dtype)) + " where a float scale is needed");
     }
     return {};
   }

@@ -6,8 +6,8 @@
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
 #include "tftf/quant/colibri/tensor_kind.h"
-#include "tftf/quant/registry.h"
 #include "tftf/transform/output_layout.h"
+#include "transform/colibri/folder_frame.h"
 
 namespace tftf::colibri {
 namespace {
@@ -47,40 +47,16 @@ Metadata shard_metadata(const Metadata& input, const Metadata& own) {
   return all;
 }
 
-struct ShardPlanner::State {
-  const FolderContext context;
-  PlanBuilder builder;
+struct ShardPlanner::State : FolderFrame {
   std::vector<PlannedShard> shards;
   std::optional<PlannedShard> open;
   std::set<std::string> declared;
-  std::vector<std::pair<std::string, std::string>> dropped;  // name, reason
-  std::vector<SideOutput> sides;
-  Account account;
-  std::vector<std::string> notes;
-  std::unordered_map<uint32_t, uint32_t> input_of;  // shard to input
   // By item of the writing phase.
   std::shared_ptr<std::vector<std::function<Result<void>(const Value&)>>> checks =
       std::make_shared<std::vector<std::function<Result<void>(const Value&)>>>();
   bool checked = false;
 
-  State(const FolderContext& c, std::string work)
-      : context(c), builder(std::move(work), PlanOptions{.tile_bytes = c.request.tile_bytes}) {}
-
-  Extent whole_input(uint32_t shard) {
-    const auto [at, fresh] = input_of.emplace(shard, 0);
-    const Shard& file = context.source.shard(shard);
-    if (fresh) {
-      at->second = builder.add_input(
-          {.path = file.name, .size = file.size, .header_sha256 = context.header_sha256[shard]});
-    }
-    return {.file = at->second, .row_bytes = file.size};
-  }
-
-  Extent stored(TensorRef ref) {
-    const TensorInfo& tensor = context.source.info(ref);
-    return slice(whole_input(ref.shard), context.source.shard(ref.shard).header.data_offset() + tensor.begin,
-                 tensor.bytes());
-  }
+  using FolderFrame::FolderFrame;
 
   Metadata metadata_of(const PlannedShard& shard) const {
     if (shard.metadata) return *shard.metadata;
@@ -186,35 +162,6 @@ struct ShardPlanner::State {
     }
     return files;
   }
-
-  void fill_account() {
-    account.input = context.request.input;
-    account.output = context.request.output;
-    account.dry_run = context.request.dry_run;
-    for (const uint32_t s : context.source.shards())
-      account.tensors_in += context.source.shard(s).header.tensors.size();
-    for (const auto& [name, reason] : dropped) {
-      auto group = std::find_if(account.dropped.begin(), account.dropped.end(),
-                                [&reason = reason](const Account::Dropped& d) { return d.reason == reason; });
-      if (group == account.dropped.end()) group = account.dropped.insert(group, {reason, {}});
-      group->names.push_back(name);
-      builder.add_note({.kind = PlanEntry::Kind::kDrop, .name = name, .word = reason});
-    }
-    const LayoutReport layouts = detect_layouts(context.source.checkpoint(), context.values);
-    for (const QuantFinding& finding : layouts.findings)
-      account.layouts.push_back({std::string(finding.layout), finding.matches.size(), finding.evidence});
-  }
-
-  // A file of the earlier converter's own bookkeeping: ours is the journal.
-  void report_progress_files() {
-    if (context.existing == nullptr) return;
-    for (const FileEntry& file : context.existing->listing.files) {
-      if (file.name.starts_with(".") && file.name.ends_with("progress.json")) {
-        account.warnings.push_back(quote_name(file.name) +
-                                   " of another converter is in the output folder and is ignored.");
-      }
-    }
-  }
 };
 
 ShardPlanner::ShardPlanner(const FolderContext& context, std::string work)
@@ -242,9 +189,8 @@ void ShardPlanner::make(MadeTensors made) {
   piece.made = std::move(made);
 }
 
-void ShardPlanner::drop(TensorRef tensor, std::string reason) {
-  state_->dropped.emplace_back(state_->context.source.info(tensor).name, std::move(reason));
-}
+void ShardPlanner::drop(TensorRef tensor, std::string reason) { state_->drop(tensor, std::move(reason)); }
+void ShardPlanner::keep_source(uint32_t shard) { state_->keep_source(shard); }
 
 void ShardPlanner::stamp(const std::string& weight, Format format) {
   state_->open->stamps[weight] = std::string(format_info(format).name);
@@ -292,21 +238,10 @@ void ShardPlanner::copy_file(uint32_t shard, std::string name) {
 
 uint64_t ShardPlanner::emitted() const { return state_->shards.size(); }
 
-Result<bool> ShardPlanner::side(std::string_view name, bool required) {
-  const bool there = state_->context.source.has_file(name);
-  if (there) {
-    state_->sides.push_back({.name = std::string(name)});
-  } else if (required) {
-    return Error{.code = ErrorCode::kRefusedMissing,
-                 .message = quote_name(name) + " is not in " + quote_name(state_->context.request.input) +
-                            ": a container without it cannot be loaded.",
-                 .file = std::string(name)};
-  }
-  return there;
-}
+Result<bool> ShardPlanner::side(std::string_view name, bool required) { return state_->side(name, required); }
 
 void ShardPlanner::side_text(std::string name, std::string text) {
-  state_->sides.push_back({.name = std::move(name), .copied = false, .bytes = std::move(text)});
+  state_->add_side({.name = std::move(name), .copied = false, .bytes = std::move(text)});
 }
 
 void ShardPlanner::warn(std::string sentence) { state_->account.warnings.push_back(std::move(sentence)); }
@@ -328,9 +263,6 @@ Result<FolderPlan> ShardPlanner::finish() {
       TFTF_TRY(state.lay_out(shard));
     }
   }
-  state.fill_account();
-  state.report_progress_files();
-  for (SideOutput& side : state.sides) state.builder.add_side(std::move(side));
   if (state.checked) {
     state.builder.on_finish(PlanBuilder::Finish(
         [checks = state.checks](size_t, std::span<const Value> values, Tables&) -> Result<void> {
@@ -339,14 +271,7 @@ Result<FolderPlan> ShardPlanner::finish() {
           return {};
         }));
   }
-  Result<Plan> plan = state.builder.build();
-  if (!plan) return std::move(plan).error();
-  state.account.bytes_read = plan->read_bytes();
-  state.account.bytes_written = plan->written_bytes();
-  FolderPlan result{
-      .plan = *std::move(plan), .account = std::move(state.account), .notes = std::move(state.notes)};
-  for (const auto& input : result.plan.inputs()) result.consumed.push_back(input.path);
-  return result;
+  return state.finish();
 }
 
 }  // namespace tftf::colibri

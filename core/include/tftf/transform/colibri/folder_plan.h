@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,7 @@ struct FolderRequest {
   std::string input{};   // as given, for the account
   std::string output{};  // as given
   bool dry_run = false;
+  bool overwrite = false;
   bool strict = false;  // what a reader would misread is refused, whatever the format
   uint64_t tile_bytes = kDefaultTileBytes;
 };
@@ -29,6 +32,12 @@ struct FolderPlan {
   std::vector<std::string> notes{};  // sentences that are no warnings
   // Input files that the plan is done with once its outputs are durable: what --delete-source removes.
   std::vector<std::string> consumed{};
+  std::vector<std::string> needed_later{};  // those that another pass needs
+
+  // A file that is written last, when there is one: its text from the SHA-256 of each output, hexadecimal. It is
+  // beside what a plan can do, which knows no file that has been written.
+  std::string manifest_name{};
+  std::function<std::string(std::span<const std::string> outputs)> manifest{};
 
   // After the run.
   Account final_account(uint64_t bytes_read, uint64_t bytes_written, bool resumed) const;
@@ -64,5 +73,11 @@ struct RepackFp8Options {
   bool pass_plain = false;  // catch-all tensors that are plain floats are copied instead of refused
 };
 std::shared_ptr<const FolderTool> make_repack_fp8(const RepackFp8Options& options);
+
+// Per-row int4 of routed experts to int4-rans256-g0 (spec colibri 4.4).
+struct RansRepackOptions {
+  std::vector<uint64_t> layers{};  // empty: all
+};
+std::shared_ptr<const FolderTool> make_rans_repack(const RansRepackOptions& options);
 
 }  // namespace tftf::colibri

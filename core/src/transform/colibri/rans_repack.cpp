@@ -1,0 +1,510 @@
+// Routed experts of int4-row to range-coded records (spec colibri 4.4): nibbles are counted, records measured, then
+// written, each tensor one step.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "tftf/base/checked.h"
+#include "tftf/base/escape.h"
+#include "tftf/base/json_value.h"
+#include "tftf/base/sha256.h"
+#include "tftf/base/size_text.h"
+#include "tftf/quant/colibri/e8.h"
+#include "tftf/quant/colibri/rans_encoder.h"
+#include "tftf/quant/colibri/resolver.h"
+#include "tftf/quant/colibri/tensor_kind.h"
+#include "tftf/transform/output_layout.h"
+#include "transform/colibri/folder_frame.h"
+#include "transform/colibri/output_check.h"
+#include "transform/colibri/shard_planner.h"
+
+namespace tftf::colibri {
+namespace {
+
+constexpr std::string_view kRecordFormat = "int4-rans256-g0";
+constexpr std::string_view kManifestName = "repack-manifest.json";
+constexpr std::string_view kRansPrefix = "out-rans-";
+
+// ---- the three kinds of steps
+
+// 16 counts of 22 bits in one Value: 256 bits in n, 48 in each x, which a double holds exactly.
+constexpr uint32_t kCountBits = 22;
+constexpr uint64_t kMostCounted = uint64_t{1} << 20;  // bytes of a step: at most 2^21 nibbles of a kind
+
+void put_bits(Value& value, uint32_t at, uint64_t bit) {
+  if (at < 256) {
+    value.n[at / 64] |= bit << (at % 64);
+  } else {
+    const uint32_t rest = at - 256;
+    value.x[rest / 48] += static_cast<double>(bit << (rest % 48));
+  }
+}
+
+uint64_t get_bit(const Value& value, uint32_t at) {
+  if (at < 256) return value.n[at / 64] >> (at % 64) & 1;
+  const uint32_t rest = at - 256;
+  return static_cast<uint64_t>(value.x[rest / 48]) >> (rest % 48) & 1;
+}
+
+void pack_counts(const std::array<uint64_t, 16>& counts, Value& value) {
+  for (uint32_t s = 0; s < 16; ++s)
+    for (uint32_t b = 0; b < kCountBits; ++b) put_bits(value, s * kCountBits + b, counts[s] >> b & 1);
+}
+
+void add_counts(const Value& value, std::array<uint64_t, 16>& counts) {
+  for (uint32_t s = 0; s < 16; ++s)
+    for (uint32_t b = 0; b < kCountBits; ++b) counts[s] += get_bit(value, s * kCountBits + b) << b;
+}
+
+void count_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
+  const uint64_t first = tile * item.units_per_tile;
+  io.in.push_back(slice(item.in[0], first, std::min(item.units_per_tile, item.units - first)));
+}
+
+void count_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
+               Value& value) noexcept {
+  const uint64_t first = tile * item.units_per_tile;
+  std::array<uint64_t, 16> counts{};
+  count_nibbles({slot.in[0], to_size(std::min(item.units_per_tile, item.units - first))}, counts);
+  pack_counts(counts, value);
+}
+
+const TileOp kCountOp{.id = "count nibbles", .io = count_io, .run = count_run};
+
+// What finish() of the counting phase finds out.
+struct SharedTable {
+  RansTable table;
+};
+
+const RansTable& table_of(const Item& item) {
+  return static_cast<const SharedTable*>(item.context.get())->table;
+}
+
+void whole_io(const Item& item, uint64_t, const Tables&, StepIo& io) {
+  io.in.push_back(item.in[0]);
+  if (item.out_count > 0) io.out.push_back(item.out[0]);
+}
+
+// The writing phase will need a record beside the tensor: a plan that promises less memory would break its word.
+uint64_t record_room(const Item& item) { return item.in[0].row_bytes + kRansRecordHeader + 8 * kRansStreams; }
+
+// Value: n[0] bytes of the record, n[1] 1 for a symbol that was not there when they were counted.
+void measure_run(const Item& item, uint64_t, const Tables&, const KernelTable&, const Slot& slot,
+                 Value& value) noexcept {
+  const auto bytes = RansEncoder(table_of(item)).measure({slot.in[0], to_size(item.in[0].row_bytes)});
+  value.n[0] = bytes.value_or(0);
+  value.n[1] = bytes ? 0 : 1;
+}
+
+const TileOp kMeasureRansOp{.id = "measure rans", .io = whole_io, .run = measure_run, .scratch = record_room};
+
+// Value: n the SHA-256 of the record, x[0] 1 when it did not come out as measured.
+void encode_run(const Item& item, uint64_t, const Tables&, const KernelTable&, const Slot& slot,
+                Value& value) noexcept {
+  const MutableBytes record{slot.out[0], to_size(item.out[0].row_bytes)};
+  if (!RansEncoder(table_of(item)).encode({slot.in[0], to_size(item.in[0].row_bytes)}, record))
+    value.x[0] = 1;
+  Sha256 hash;
+  hash.update(record);
+  const std::array<std::byte, 32> digest = hash.digest();
+  for (size_t i = 0; i < 4; ++i) value.n[i] = load_le<uint64_t>(digest.data() + 8 * i);
+}
+
+const TileOp kEncodeRansOp{.id = "rans", .io = whole_io, .run = encode_run};
+
+std::string digest_text(const Value& value) {
+  std::array<std::byte, 32> digest;
+  for (size_t i = 0; i < 4; ++i) store_le<uint64_t>(digest.data() + 8 * i, value.n[i]);
+  return hex_text(digest);
+}
+
+// ---- selection
+
+bool all_decimal(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// The layer of model.layers.<n>.mlp.experts.<n>.{gate,up,down}_proj.weight; nothing for any other name.
+std::optional<uint64_t> expert_layer(std::string_view name) {
+  std::vector<std::string_view> parts;
+  for (size_t at = 0; at <= name.size();) {
+    const size_t dot = std::min(name.find('.', at), name.size());
+    parts.push_back(name.substr(at, dot - at));
+    at = dot + 1;
+  }
+  if (parts.size() != 8 || parts[0] != "model" || parts[1] != "layers" || parts[3] != "mlp" ||
+      parts[4] != "experts" || parts[7] != "weight" || !all_decimal(parts[2]) || !all_decimal(parts[5]))
+    return std::nullopt;
+  if (parts[6] != "gate_proj" && parts[6] != "up_proj" && parts[6] != "down_proj") return std::nullopt;
+  uint64_t layer = 0;
+  const auto [end, error] = std::from_chars(parts[2].data(), parts[2].data() + parts[2].size(), layer);
+  return error == std::errc() ? std::optional(layer) : std::nullopt;
+}
+
+struct Selected {
+  TensorRef weight;
+  TensorRef scales;
+  uint64_t scale_count = 0;
+  uint32_t entry = 0;     // in the plan: the record
+  uint32_t qs_entry = 0;  // the copy of the scales
+};
+
+struct RecordShard {
+  std::string name{};
+  Metadata metadata{};  // without the table's
+  std::vector<Selected> tensors{};
+};
+
+// What the phases hand on.
+struct RansWork {
+  std::shared_ptr<SharedTable> table = std::make_shared<SharedTable>();
+  std::vector<RecordShard> shards;
+  std::vector<std::string> names;          // of the weights, in the order of the items
+  std::vector<std::string> shard_sources;  // names of the source files
+  std::vector<Extent> stored;              // of the weights
+  std::vector<uint64_t> record_bytes;
+  std::vector<std::string> digests;
+};
+
+Error changed_meanwhile(const std::string& name) {
+  return {.code = ErrorCode::kIoChanged,
+          .message = "Tensor " + quote_name(name) + " has changed while it was coded.",
+          .tensor = name};
+}
+
+// The header without its padding (spec colibri 3.5).
+std::string unpadded(std::string header) {
+  while (header.back() == ' ') header.pop_back();
+  store_le<uint64_t>(reinterpret_cast<std::byte*>(header.data()), uint64_t{header.size()} - 8);
+  return header;
+}
+
+// Lays out the shards once the sizes of the records are known, and adds the phase that writes them.
+Result<void> lay_out_records(RansWork& work, PlanBuilder& more) {
+  more.begin_phase(true, false);
+  size_t next = 0;
+  for (uint32_t s = 0; s < work.shards.size(); ++s) {
+    RecordShard& shard = work.shards[s];
+    std::vector<OutputEntry> entries;
+    const size_t first = next;
+    for (size_t i = 0; i < shard.tensors.size(); ++i, ++next) {
+      entries.push_back({work.names[next], DType::U8, {work.record_bytes[next]}});
+      entries.push_back({work.names[next] + ".qs", DType::F32, {shard.tensors[i].scale_count}});
+    }
+    Metadata metadata = shard.metadata;
+    metadata.emplace_back(kRansTableKey, rans_table_text(work.table->table));
+    std::sort(metadata.begin(), metadata.end());
+    std::vector<uint64_t> begins;
+    Result<std::string> header = write_header(entries, metadata, HeaderForm::kTftf, &begins);
+    if (!header) return std::move(header).error();
+    const std::string text = unpadded(*std::move(header));
+    const uint64_t data = text.size();
+    more.set_output(s, data + begins.back(), text);
+    for (size_t i = 0; i < shard.tensors.size(); ++i) {
+      const size_t at = first + i;
+      const Extent to{.file = s, .offset = data + begins[2 * i], .row_bytes = work.record_bytes[at]};
+      more.place(shard.tensors[i].entry, to);
+      more.place(shard.tensors[i].qs_entry, {.file = s,
+                                             .offset = data + begins[2 * i + 1],
+                                             .row_bytes = begins[2 * i + 2] - begins[2 * i + 1]});
+      Item item{.op = &kEncodeRansOp, .tensor = shard.tensors[i].entry, .context = work.table};
+      item.units = 1;
+      item.in[0] = work.stored[at];
+      item.in_count = 1;
+      item.out[0] = to;
+      item.out_count = 1;
+      more.add_item(std::move(item));
+    }
+  }
+  return {};
+}
+
+std::string manifest_text(const Plan& plan, const RansWork& work, std::span<const std::string> sha256) {
+  std::vector<RansManifestShard> shards;
+  size_t next = 0;
+  for (size_t s = 0; s < work.shards.size(); ++s) {
+    RansManifestShard& shard = shards.emplace_back();
+    shard.file = work.shards[s].name;
+    shard.source = work.shard_sources[s];
+    shard.bytes = plan.outputs()[s].size;
+    shard.sha256 = sha256[s];
+    for (size_t i = 0; i < work.shards[s].tensors.size(); ++i, ++next)
+      shard.records[work.names[next]] = work.digests[next];
+  }
+  return rans_manifest_text(rans_table_crc(work.table->table), shards);
+}
+
+class RansRepack final : public FolderTool {
+ public:
+  explicit RansRepack(const RansRepackOptions& options)
+      : layers_(options.layers.begin(), options.layers.end()) {}
+
+  std::string command() const override { return "rans-repack"; }
+
+  Result<FolderPlan> plan(const FolderContext& context) const override {
+    std::string text = "colibri rans-repack";
+    for (const uint64_t layer : layers_)
+      text += (layer == *layers_.begin() ? " layers=" : ",") + std::to_string(layer);
+    FolderFrame frame(context, text);
+    auto work = std::make_shared<RansWork>();
+    TFTF_TRY(select(frame, *work));
+    TFTF_TRY(check_folder(frame, *work));
+    declare(frame, *work);
+    measure(frame, *work);
+    frame.builder.on_finish(
+        PlanBuilder::Extend([work](size_t phase, std::span<const Value> values, Tables&, PlanBuilder& more) {
+          return finish_phase(*work, phase, values, more);
+        }));
+    Result<FolderPlan> plan = frame.finish();
+    if (!plan) return plan;
+    plan->manifest_name = std::string(kManifestName);
+    plan->manifest = [made = plan->plan, work](std::span<const std::string> sha256) {
+      return manifest_text(made, *work, sha256);
+    };
+    return plan;
+  }
+
+ private:
+  static Result<void> finish_phase(RansWork& work, size_t phase, std::span<const Value> values,
+                                   PlanBuilder& more) {
+    if (phase == 0) {
+      std::array<uint64_t, 16> histogram{};
+      for (const Value& value : values) add_counts(value, histogram);
+      work.table->table = rans_table(histogram);
+      return {};
+    }
+    if (phase == 1) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (values[i].n[1] != 0) return changed_meanwhile(work.names[i]);
+        work.record_bytes.push_back(values[i].n[0]);
+      }
+      return lay_out_records(work, more);
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i].x[0] != 0) return changed_meanwhile(work.names[i]);
+      work.digests.push_back(digest_text(values[i]));
+    }
+    return {};
+  }
+
+  Result<void> select(FolderFrame& frame, RansWork& work) const {
+    const FolderSource& source = frame.context.source;
+    bool unknown_shape = false;
+    for (const uint32_t shard : source.shards()) {
+      RecordShard planned;
+      std::map<std::string, std::string, std::less<>> stamps;
+      for (const TensorRef ref : source.tensors(shard)) {
+        const TensorInfo& tensor = source.info(ref);
+        const auto layer = expert_layer(tensor.name);
+        if (!layer || tensor.dtype != DType::U8 || (!layers_.empty() && layers_.count(*layer) == 0)) {
+          const bool scales =
+              tensor.name.ends_with(".qs") && source.find(tensor.name.substr(0, tensor.name.size() - 3));
+          const auto of = scales ? expert_layer(tensor.name.substr(0, tensor.name.size() - 3)) : std::nullopt;
+          if (!of || (!layers_.empty() && layers_.count(*of) == 0)) frame.drop(ref, "not selected");
+          continue;
+        }
+        const auto scales = source.find(tensor.name + ".qs");
+        if (auto sound = check_geometry(frame, ref, scales, unknown_shape); !sound)
+          return std::move(sound).error();
+        Selected& selected = planned.tensors.emplace_back();
+        selected.weight = ref;
+        selected.scales = *scales;
+        stamps[tensor.name] = std::string(kRecordFormat);
+      }
+      if (planned.tensors.empty()) continue;
+      planned.name = numbered_name(kRansPrefix, work.shards.size());
+      planned.metadata =
+          shard_metadata(source.shard(shard).header.metadata, {{std::string(kStampKey), stamp_text(stamps)}});
+      work.shard_sources.push_back(source.shard(shard).name);
+      work.shards.push_back(std::move(planned));
+    }
+    if (work.shards.empty()) {
+      return Error{.code = ErrorCode::kRefusedMissing,
+                   .message = quote_name(frame.context.request.input) +
+                              " holds no routed experts of per-row int4" +
+                              (layers_.empty() ? "." : " in these layers."),
+                   .file = frame.context.request.input};
+    }
+    if (unknown_shape) {
+      frame.account.warnings.push_back(
+          "config.json does not tell the shape of every expert: int8, E8 and int4 with groups of 192 or 256 "
+          "cannot "
+          "be told from int4-row there.");
+    }
+    return {};
+  }
+
+  static Error refuse(const FolderSource& source, TensorRef ref, std::string_view reason,
+                      const std::string& why) {
+    return {.code = ErrorCode::kRefusedUnsupported,
+            .message = std::string(reason) + ": tensor " + quote_name(source.info(ref).name) + " of " +
+                       quote_name(source.shard(ref.shard).name) + " " + why + ".",
+            .file = source.shard(ref.shard).name,
+            .tensor = source.info(ref).name};
+  }
+
+  // In the order of the original's checks, then ours.
+  static Result<void> check_geometry(FolderFrame& frame, TensorRef weight, std::optional<TensorRef> scales,
+                                     bool& unknown_shape) {
+    const FolderSource& source = frame.context.source;
+    const TensorInfo& codes = source.info(weight);
+    const auto fail = [&](std::string_view reason, const std::string& why) {
+      return refuse(source, weight, reason, why);
+    };
+    constexpr std::string_view kNotPerRow = "E_GEOMETRY_NOT_PER_ROW";
+    if (!scales)
+      return fail("E_GEOMETRY_NO_SCALES", "has no " + quote_name(codes.name + ".qs") + " anywhere");
+    const TensorInfo& values = source.info(*scales);
+    if (values.dtype != DType::F32 || values.bytes() == 0)
+      return fail(kNotPerRow, "has no F32 scales in its .qs");
+    const uint64_t rows = values.bytes() / 4;
+    if (codes.shape.size() == 2 && codes.shape[0] != rows) {
+      return fail(kNotPerRow,
+                  "of shape " + shape_text(codes.shape) + " has " + std::to_string(rows) + " scales");
+    }
+    if (codes.bytes() == 0 || codes.bytes() % rows != 0) {
+      return fail(kNotPerRow,
+                  "has " + std::to_string(codes.bytes()) + " bytes for " + std::to_string(rows) + " scales");
+    }
+    const uint64_t ratio = codes.bytes() / rows;
+    if (codes.shape.size() == 1 && ratio == 32)
+      return fail("E_GEOMETRY_G64", "has 32 bytes for each scale, as int4 with groups of 64 has");
+    if (codes.shape.size() == 1 && ratio == 64)
+      return fail("E_GEOMETRY_AMBIGUOUS", "has 64 bytes for each scale, as int4 with groups of 128 has too");
+    if (ratio < 64) return fail(kNotPerRow, "has only " + std::to_string(ratio) + " bytes for each scale");
+    if (codes.bytes() > kRansMostPacked) {
+      return Error{.code = ErrorCode::kRefusedUnsupported,
+                   .message = "Tensor " + quote_name(codes.name) + " of " + size_text(codes.bytes()) +
+                              " is too large for one record.",
+                   .tensor = codes.name};
+    }
+    if (is_recoded(source, weight)) return fail(kNotPerRow, "is range coded already");
+    if (rows == 1) {
+      const auto tag = frame.context.values.get(*scales);
+      if (tag && tag->size() == 4 && load_le<float>(tag->data()) == kE8Tag)
+        return fail(kNotPerRow, "has the tag 6.0 of e8-iq3-lattice as its only scale");
+    }
+    const JsonValue* config = source.checkpoint().config();
+    const auto shape = config == nullptr ? std::nullopt : implied_shape(codes.name, *config);
+    if (!shape) {
+      unknown_shape = true;
+      return {};
+    }
+    Pair pair;
+    pair.rows = shape->first;
+    pair.columns = shape->second;
+    pair.weight_bytes = codes.bytes();
+    pair.scale_bytes = values.bytes();
+    pair.routed = true;
+    if (resolve(pair).format != Format::kInt4Row) {
+      return fail(kNotPerRow, "is not int4-row at the [" + std::to_string(pair.rows) + "," +
+                                  std::to_string(pair.columns) + "] that config.json gives");
+    }
+    return {};
+  }
+
+  // Stamped as a record in its own shard.
+  static bool is_recoded(const FolderSource& source, TensorRef weight) {
+    for (const auto& [key, value] : source.shard(weight.shard).header.metadata) {
+      if (key != kStampKey) continue;
+      const JsonDocument document = parse_json(value, JsonDialect::kPython);
+      return !document.error && document.root.is_object() &&
+             document.root.string(source.info(weight).name) == kRecordFormat;
+    }
+    return false;
+  }
+
+  Result<void> check_folder(FolderFrame& frame, const RansWork& work) const {
+    std::vector<PlannedFile> files;
+    for (size_t s = 0; s < work.shards.size(); ++s) {
+      PlannedFile& file = files.emplace_back();
+      file.name = work.shards[s].name;
+      for (const Selected& tensor : work.shards[s].tensors) {
+        const std::string& name = frame.context.source.info(tensor.weight).name;
+        file.tensors.push_back(name);
+        file.tensors.push_back(name + ".qs");
+        file.stamps[name] = std::string(kRecordFormat);
+      }
+    }
+    const Checkpoint* existing = frame.context.existing;
+    if (existing != nullptr && !frame.context.request.overwrite) {
+      for (const FileEntry& file : existing->listing.files) {
+        const bool ours = std::any_of(files.begin(), files.end(),
+                                      [&](const PlannedFile& planned) { return planned.name == file.name; });
+        const bool earlier = file.name == kManifestName || (!ours && file.name.starts_with(kRansPrefix) &&
+                                                            file.name.ends_with(".safetensors"));
+        if (!earlier) continue;
+        return Error{.code = ErrorCode::kRefusedOutput,
+                     .message = "The output folder holds " + quote_name(file.name) +
+                                " of an earlier run (--force replaces files of the same names).",
+                     .file = file.name};
+      }
+    }
+    const Result<uint64_t> stamps = check_outputs(existing, files);
+    if (!stamps) return stamps.error();
+    return {};
+  }
+
+  // Outputs, and a line for each of their tensors: sizes come later.
+  static void declare(FolderFrame& frame, RansWork& work) {
+    for (RecordShard& shard : work.shards) {
+      frame.builder.add_output({.name = shard.name, .known = false}, {});
+      frame.account.files.push_back({shard.name, 2 * shard.tensors.size(), 0});
+      for (Selected& tensor : shard.tensors) {
+        const TensorInfo& codes = frame.context.source.info(tensor.weight);
+        const TensorInfo& scales = frame.context.source.info(tensor.scales);
+        const Extent stored = frame.stored(tensor.weight);
+        PlanEntry record{.name = codes.name, .dtype = DType::U8, .shape = codes.shape, .to_known = false};
+        record.from = {stored};
+        record.word = "rans";
+        tensor.entry = frame.builder.add_tensor(std::move(record));
+        PlanEntry copy{.name = codes.name + ".qs",
+                       .dtype = DType::F32,
+                       .shape = {scales.bytes() / 4},
+                       .to_known = false};
+        copy.from = {frame.stored(tensor.scales)};
+        tensor.qs_entry = frame.builder.add_copy(std::move(copy));
+        tensor.scale_count = scales.bytes() / 4;
+        work.stored.push_back(stored);
+        work.names.push_back(codes.name);
+        ++frame.account.changed;
+        ++frame.account.copied;
+        ++frame.account.left_quantised;
+        frame.account.tensors_out += 2;
+      }
+    }
+  }
+
+  static void measure(FolderFrame& frame, const RansWork& work) {
+    const auto add = [&](const TileOp* op, size_t i, uint64_t units, uint64_t per_tile) {
+      const Extent whole = work.stored[i];
+      PlanEntry entry{.kind = PlanEntry::Kind::kMeasure, .name = work.names[i], .dtype = DType::U8};
+      entry.from = {whole};
+      Item item{.op = op, .context = work.table};
+      item.tensor = frame.builder.add_tensor(std::move(entry));
+      item.units = units;
+      item.units_per_tile = per_tile;
+      item.in[0] = whole;
+      item.in_count = 1;
+      frame.builder.add_item(std::move(item));
+    };
+    const uint64_t tile = std::min(frame.context.request.tile_bytes, kMostCounted);
+    frame.builder.begin_phase(false, true);
+    for (size_t i = 0; i < work.names.size(); ++i)
+      add(&kCountOp, i, work.stored[i].row_bytes, std::max<uint64_t>(tile, 1));
+    frame.builder.begin_phase(false, false);
+    for (size_t i = 0; i < work.names.size(); ++i) add(&kMeasureRansOp, i, 1, 1);
+  }
+
+  std::set<uint64_t> layers_;
+};
+
+}  // namespace
+
+std::shared_ptr<const FolderTool> make_rans_repack(const RansRepackOptions& options) {
+  return std::make_shared<RansRepack>(options);
+}
+
+}  // namespace tftf::colibri
