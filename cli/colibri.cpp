@@ -15,6 +15,8 @@ void add_colibri(CLI::App& app, Session& session) {
   add_colibri_rans_repack(*group, session);
   add_colibri_resolve(*group, session);
   add_colibri_classify(*group, session);
+  add_colibri_convert(*group, session);
+  add_colibri_fmt4_to_fmt2(*group, session);
   add_colibri_quantize(*group, session);
   add_colibri_dequant(*group, session);
 }

@@ -10,6 +10,8 @@ namespace tftf::cli {
 void add_colibri_resolve(CLI::App& group, Session& session);
 void add_colibri_classify(CLI::App& group, Session& session);
 void add_colibri_repack_fp8(CLI::App& group, Session& session);
+void add_colibri_convert(CLI::App& group, Session& session);
+void add_colibri_fmt4_to_fmt2(CLI::App& group, Session& session);
 void add_colibri_quantize(CLI::App& group, Session& session);
 void add_colibri_dequant(CLI::App& group, Session& session);
 void add_colibri_rans_repack(CLI::App& group, Session& session);

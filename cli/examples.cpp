@@ -62,6 +62,13 @@ constexpr CommandExamples kCommandExamples[] = {
      "  tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-colibri --mtp       the MTP layer, beside it\n"
      "  tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-colibri --dry-run",
      kConversionStatus},
+    {"colibri convert",
+     "  tftf colibri convert --indir GLM-5.2-FP8 --outdir GLM-5.2-int4\n"
+     "  tftf colibri convert --indir GLM-5.2-FP8 --outdir GLM-5.2-int4 --mtp\n"
+     "  tftf colibri convert --indir model --outdir out --xbits e8 --o-bits 8 --dry-run",
+     kConversionStatus},
+    {"colibri fmt4-to-fmt2", "  tftf colibri fmt4-to-fmt2 --indir model-int4 --outdir model-int4-row",
+     kConversionStatus},
     {"colibri quantize",
      "  tftf colibri quantize --format int4-grouped --group-size 128 -i w.safetensors -o q.safetensors\n"
      "  tftf colibri quantize --format int8-row --bits 6 -i w.safetensors -o q.safetensors",

@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tftf/checkpoint/checkpoint.h"
 #include "tftf/plan/plan.h"
+#include "tftf/quant/colibri/tensor_kind.h"
 #include "tftf/transform/account.h"
 
 namespace tftf::colibri {
@@ -79,5 +82,28 @@ struct RansRepackOptions {
   std::vector<uint64_t> layers{};  // empty: all
 };
 std::shared_ptr<const FolderTool> make_rans_repack(const RansRepackOptions& options);
+
+// Bits of a code, or the E8 lattice.
+struct CodeWidth {
+  uint32_t bits = 0;
+  bool lattice = false;
+};
+
+// FP8, NVFP4 and plain floats to the integer and lattice formats (spec colibri 4.1).
+struct ConvertOptions {
+  int64_t layers = 78;
+  bool mtp = false;                 // the pass over layer `layers`
+  bool indexer = false;             // the pass over the sparse-attention indexer
+  std::optional<uint32_t> ebits{};  // nothing: 4, in the passes 8
+  uint32_t io_bits = 8;
+  std::optional<CodeWidth> xbits{};  // of routed experts; nothing: ebits
+  std::vector<std::pair<TensorKind, uint32_t>> kind_bits{};
+  std::vector<std::pair<std::string, CodeWidth>> projection_bits{};  // "up_proj": of routed experts
+  uint64_t group_size = 64;                                          // 0: a scale per row
+};
+std::shared_ptr<const FolderTool> make_convert(const ConvertOptions& options);
+
+// int4-grouped in groups of 64 to int4-row (spec colibri 5).
+std::shared_ptr<const FolderTool> make_fmt4_to_fmt2();
 
 }  // namespace tftf::colibri

@@ -1,0 +1,364 @@
+// A model in FP8, NVFP4 or plain floats to colibri's integer and lattice formats (spec colibri 4.1).
+#include <algorithm>
+#include <map>
+
+#include "tftf/base/affix.h"
+#include "tftf/base/bytes.h"
+#include "tftf/base/checked.h"
+#include "tftf/base/escape.h"
+#include "tftf/quant/colibri/tensor_kind.h"
+#include "tftf/simd/cast.h"
+#include "transform/colibri/recoded.h"
+
+namespace tftf::colibri {
+namespace {
+
+using transform::ColibriMatrix;
+using transform::Stage;
+
+constexpr std::string_view kPairSuffix = ".qs";
+constexpr std::string_view kScaleInvSuffix = "_scale_inv";
+constexpr std::string_view kNvfp4Scale = "_scale";
+constexpr std::string_view kNvfp4Global = "_scale_2";
+constexpr std::string_view kSideFiles[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                           "generation_config.json"};
+
+std::string bits_text(CodeWidth width) { return width.lattice ? "e8" : std::to_string(width.bits); }
+
+Error convert_usage(std::string message) {
+  return {.code = ErrorCode::kUsage, .message = std::move(message)};
+}
+
+class Convert final : public FolderTool {
+ public:
+  explicit Convert(ConvertOptions options)
+      : options_(std::move(options)),
+        pass_{.layers = options_.layers, .mtp = options_.mtp, .indexer = options_.indexer} {}
+
+  std::string command() const override { return "convert"; }
+
+  Result<FolderPlan> plan(const FolderContext& context) const override {
+    TFTF_TRY(check_options());
+    TFTF_TRY(check_source(context));
+    ShardPlanner planner(context, work());
+    announce(planner, context);
+    ChainCache cache;
+    for (const uint32_t shard : context.source.shards()) {
+      planner.begin_shard(shard);
+      for (const TensorRef ref : context.source.tensors(shard)) TFTF_TRY(treat(context, ref, planner, cache));
+      planner.end_shard(numbered_name(prefix(), planner.emitted()));
+    }
+    if (planner.emitted() == 0) planner.warn("The source holds no tensor of this pass.");
+    if (!options_.mtp && !options_.indexer) TFTF_TRY(add_sides(planner));
+    return planner.finish();
+  }
+
+ private:
+  uint32_t ebits() const { return options_.ebits.value_or(options_.mtp || options_.indexer ? 8 : 4); }
+  CodeWidth xbits() const { return options_.xbits.value_or(CodeWidth{ebits(), false}); }
+  std::string_view prefix() const {
+    return options_.mtp ? "out-mtp-" : options_.indexer ? "out-idx-" : "out-";
+  }
+
+  std::string work() const {
+    std::string text = "colibri convert ebits=" + std::to_string(ebits()) +
+                       " io_bits=" + std::to_string(options_.io_bits) + " xbits=" + bits_text(xbits()) +
+                       " group_size=" + std::to_string(options_.group_size) +
+                       " n_layers=" + std::to_string(options_.layers);
+    for (const auto& [kind, bits] : options_.kind_bits)
+      text += ' ' + std::string(kind_name(kind)) + '=' + std::to_string(bits);
+    for (const auto& [projection, width] : options_.projection_bits)
+      text += ' ' + projection + '=' + bits_text(width);
+    return text + (options_.mtp ? " mtp" : "") + (options_.indexer ? " indexer" : "");
+  }
+
+  Result<void> check_options() const {
+    if (options_.mtp && options_.indexer)
+      return convert_usage("--mtp and --indexer are passes of their own.");
+    std::vector<std::pair<std::string, CodeWidth>> widths{
+        {"ebits", {ebits(), false}}, {"io-bits", {options_.io_bits, false}}, {"xbits", xbits()}};
+    for (const auto& [kind, bits] : options_.kind_bits)
+      widths.push_back({"bits of kind " + std::string(kind_name(kind)), CodeWidth{bits, false}});
+    for (const auto& [projection, width] : options_.projection_bits) widths.push_back({projection, width});
+    for (const auto& [name, width] : widths) {
+      if (width.lattice || (width.bits >= 2 && width.bits <= 8)) continue;
+      return convert_usage(name + " is " + std::to_string(width.bits) + ": codes have 2 to 8 bits.");
+    }
+    size_t lattices = 0;
+    std::string shown;
+    for (const std::string_view name : {"gate_proj", "up_proj", "down_proj"}) {
+      const CodeWidth width = projection_width(name).value_or(xbits());
+      lattices += width.lattice;
+      shown += (shown.empty() ? "" : ", ") + bits_text(width);
+    }
+    if (lattices == 0 || lattices == 3) return {};
+    return Error{.code = ErrorCode::kRefusedUnsupported,
+                 .message = "e8 covers all three expert projections or none (gate, up, down have " + shown +
+                            "); use --xbits e8, or none of the e8 options."};
+  }
+
+  std::optional<CodeWidth> projection_width(std::string_view projection) const {
+    for (const auto& [name, width] : options_.projection_bits)
+      if (name == projection) return width;
+    return std::nullopt;
+  }
+
+  // A container is no source: its codes would be taken for values.
+  static Result<void> check_source(const FolderContext& context) {
+    for (const uint32_t shard : context.source.shards()) {
+      for (const TensorRef ref : context.source.tensors(shard)) {
+        if (ends_with(context.source.info(ref).name, kPairSuffix))
+          return refuse(context.source, ref, "source-layout",
+                        "belongs to a colibri container, which is no source");
+      }
+    }
+    return {};
+  }
+
+  void announce(ShardPlanner& planner, const FolderContext& context) const {
+    if (!options_.projection_bits.empty()) {
+      std::string text;
+      for (const auto& [projection, width] : options_.projection_bits)
+        text += (text.empty() ? "" : ", ") + projection + ": " + bits_text(width);
+      planner.note("[per-projection expert bits] {" + text + "} (others -> xbits=" + bits_text(xbits()) +
+                   ")");
+    }
+    if (!options_.kind_bits.empty()) {
+      std::map<std::string, std::string> sorted;
+      for (const auto& [kind, bits] : options_.kind_bits)
+        sorted[std::string(kind_name(kind))] = std::to_string(bits) + "bit";
+      std::string text;
+      for (const auto& [kind, bits] : sorted) text += (text.empty() ? "" : ", ") + kind + "=" + bits;
+      planner.note("[MIXED] precision map: " + text);
+    }
+    const std::string grouping =
+        options_.group_size == 0 ? "per-row"
+        : ebits() <= 4
+            ? "grouped gs=" + std::to_string(options_.group_size) + " (fmt=4)"
+            : "PER-ROW (grouped branch needs bits<=4; ebits=" + std::to_string(ebits()) + " disables it)";
+    planner.note("[PLAN] mode: " +
+                 std::string(options_.mtp       ? "MTP head only"
+                             : options_.indexer ? "DSA indexer only"
+                                                : "main model") +
+                 " | source: local " + context.request.input + " | experts " + std::to_string(ebits()) +
+                 "-bit, embed/lm_head " + std::to_string(options_.io_bits) + "-bit, x " + bits_text(xbits()) +
+                 "-bit | " + grouping);
+    if (options_.mtp && ebits() < 8 && options_.group_size == 0) {
+      planner.warn(
+          "An MTP layer in int4 with one scale per row accepts next to no draft tokens: half of "
+          "eh_proj rounds to zero. --ebits 8 keeps it.");
+    }
+    if (ebits() == 2 && options_.group_size > 0)
+      planner.note(
+          "2-bit codes in groups are stored in 4 bits (int4-grouped); --group-size 0 gives int2-row.");
+  }
+
+  static Result<void> add_sides(ShardPlanner& planner) {
+    std::string missing;
+    for (const std::string_view name : kSideFiles) {
+      const Result<bool> there = planner.side(name, false);
+      if (!there) return there.error();
+      if (!*there) missing += (missing.empty() ? "" : ", ") + std::string(name);
+    }
+    if (!missing.empty()) planner.warn("[META] not found in the source: " + missing + ".");
+    return {};
+  }
+
+  Result<void> treat(const FolderContext& context, TensorRef ref, ShardPlanner& planner,
+                     ChainCache& cache) const {
+    const FolderSource& source = context.source;
+    const TensorInfo& tensor = source.info(ref);
+    const TensorKind kind = classify(tensor.name, pass_);
+    if (kind == TensorKind::kSkip || kind == TensorKind::kConsumed) {
+      planner.drop(ref, kind == TensorKind::kSkip ? "not in this pass" : "companion");
+      return {};
+    }
+    Result<Opened> opened = open(context, ref, kind);
+    if (!opened) return std::move(opened).error();
+    const uint64_t tile = context.request.tile_bytes;
+    if (kind == TensorKind::kF32 || opened->shape.size() != 2) {
+      if (opened->from != DType::F32)
+        opened->source.stages.push_back(
+            {.op = &transform::kCastStage, .from = opened->from, .to = DType::F32});
+      OutputEntry to{tensor.name, DType::F32, opened->shape};
+      if (opened->source.stages.empty()) {
+        planner.copy(ref, std::move(to));
+      } else {
+        planner.make(recoded(cache, std::move(opened->source), {std::move(to)}, tile));
+      }
+      return {};
+    }
+    if (opened->from == DType::F64) {
+      opened->source.stages.push_back({.op = &transform::kCastStage, .from = DType::F64, .to = DType::F32});
+      opened->from = DType::F32;
+    }
+    const ColibriMatrix matrix = target(tensor.name, kind, opened->shape);
+    return write_pair(planner, cache, tensor.name, std::move(opened->source), matrix, opened->from, tile);
+  }
+
+  // spec colibri 4.1.4
+  ColibriMatrix target(const std::string& name, TensorKind kind, const Shape& shape) const {
+    CodeWidth width{ebits(), false};
+    const auto own = std::find_if(options_.kind_bits.begin(), options_.kind_bits.end(),
+                                  [kind](const auto& entry) { return entry.first == kind; });
+    if (own != options_.kind_bits.end()) {
+      width = {own->second, false};
+    } else if (kind == TensorKind::kIo) {
+      width = {options_.io_bits, false};
+    } else if (kind == TensorKind::kRouted) {
+      width = xbits();
+    }
+    if (kind == TensorKind::kRouted) {
+      for (const auto& [projection, bits] : options_.projection_bits)
+        if (ends_with(name, "." + projection + ".weight")) width = bits;
+    }
+    ColibriMatrix matrix{.rows = shape[0], .columns = shape[1], .bits = width.bits};
+    if (width.lattice) {
+      matrix.format = Format::kE8Lattice;
+    } else if (width.bits == 3) {
+      matrix.format = Format::kInt3G64;
+    } else if (options_.group_size > 0 && width.bits <= 4) {
+      matrix.format = Format::kInt4Grouped;
+      matrix.group_size = options_.group_size;
+    } else {
+      matrix.format = width.bits <= 2   ? Format::kInt2Row
+                      : width.bits <= 4 ? Format::kInt4Row
+                                        : Format::kInt8Row;
+    }
+    return matrix;
+  }
+
+  // A tensor on its way: what its stages so far give.
+  struct Opened {
+    RecodedSource source;
+    DType from{};
+    Shape shape;
+  };
+
+  // spec colibri 4.1.2
+  Result<Opened> open(const FolderContext& context, TensorRef ref, TensorKind kind) const {
+    const FolderSource& source = context.source;
+    const TensorInfo& tensor = source.info(ref);
+    const auto elements = element_count(tensor.shape);
+    Opened opened{
+        {.data = ref, .dtype = tensor.dtype, .elements = elements.value_or(0)}, tensor.dtype, tensor.shape};
+    if (tensor.dtype == DType::U8 && source.find(tensor.name + std::string(kNvfp4Scale)))
+      return open_nvfp4(context, ref, std::move(opened));
+    if (tensor.dtype == DType::F8_E4M3) return open_fp8(source, ref, std::move(opened));
+    const bool plain = tensor.dtype == DType::F32 || tensor.dtype == DType::BF16 ||
+                       tensor.dtype == DType::F16 || tensor.dtype == DType::F64;
+    const bool widened =
+        kind == TensorKind::kF32 && !is_floating(tensor.dtype) && can_cast(tensor.dtype, DType::F32);
+    if (!plain && !widened) {
+      return refuse(source, ref, "source-layout",
+                    "is " + std::string(dtype_name(tensor.dtype)) +
+                        " without scales of a known layout: its codes would be taken for values");
+    }
+    return opened;
+  }
+
+  static Result<TensorRef> companion(const FolderSource& source, TensorRef ref, std::string_view suffix) {
+    const std::string name = source.info(ref).name + std::string(suffix);
+    if (const auto here = source.find(ref.shard, name)) return *here;
+    const auto other = source.find(name);
+    return refuse(source, ref, "missing-scale",
+                  "has no " + quote_name(name) + " in its shard" +
+                      (other ? "; it is in " + quote_name(source.shard(other->shard).name) : ""));
+  }
+
+  static Result<Opened> open_fp8(const FolderSource& source, TensorRef ref, Opened opened) {
+    const TensorInfo& tensor = source.info(ref);
+    const Result<TensorRef> scale = companion(source, ref, kScaleInvSuffix);
+    if (!scale) return scale.error();
+    const TensorInfo& scales = source.info(*scale);
+    const Shape grid =
+        tensor.shape.size() == 2 ? Shape{blocks128(tensor.shape[0]), blocks128(tensor.shape[1])} : Shape{};
+    if (tensor.shape.size() != 2 || scales.shape != grid) {
+      return refuse(source, ref, "scale-grid",
+                    "has shape " + shape_text(tensor.shape) + " and scales of shape " +
+                        shape_text(scales.shape) + ", not the grid of blocks of 128 x 128 " +
+                        (tensor.shape.size() == 2 ? shape_text(grid) : "of a matrix"));
+    }
+    if (!is_floating(scales.dtype) || !can_cast(scales.dtype, DType::F32)) {
+      return refuse(source, *scale, "source-layout",
+                    "is " + std::string(dtype_name(scales.dtype)) + ", which is no dtype of a scale");
+    }
+    Fp8Weight weight;
+    weight.codes = ref;
+    weight.scales = *scale;
+    weight.code_dtype = tensor.dtype;
+    weight.scale_dtype = scales.dtype;
+    weight.rows = tensor.shape[0];
+    weight.cols = tensor.shape[1];
+    weight.block_rows = weight.block_cols = 128;
+    weight.grid_rows = grid[0];
+    weight.grid_cols = grid[1];
+    opened.source.stages.push_back(transform::fp8_decoder(weight, DType::F32));
+    opened.from = DType::F32;
+    return opened;
+  }
+
+  static Result<Opened> open_nvfp4(const FolderContext& context, TensorRef ref, Opened opened) {
+    const FolderSource& source = context.source;
+    const TensorInfo& tensor = source.info(ref);
+    const Result<TensorRef> scale = companion(source, ref, kNvfp4Scale);
+    if (!scale) return scale.error();
+    const Result<TensorRef> global = companion(source, ref, kNvfp4Global);
+    if (!global) return global.error();
+    const TensorInfo &scales = source.info(*scale), &second = source.info(*global);
+    const auto columns = tensor.shape.size() == 2 ? checked_mul(tensor.shape[1], 2) : std::nullopt;
+    const Shape grid = columns ? Shape{tensor.shape[0], ceil_div(*columns, 16)} : Shape{};
+    if (!columns || scales.shape != grid || scales.dtype != DType::F8_E4M3) {
+      return refuse(source, ref, "scale-grid",
+                    "has shape " + shape_text(tensor.shape) + " and scales " +
+                        std::string(dtype_name(scales.dtype)) + " " + shape_text(scales.shape) +
+                        ", not F8_E4M3 " + (columns ? shape_text(grid) : "of a matrix"));
+    }
+    if (second.dtype != DType::F32 || element_count(second.shape) != uint64_t{1}) {
+      return refuse(
+          source, *global, "scale-grid",
+          "is " + std::string(dtype_name(second.dtype)) + " " + shape_text(second.shape) + ", not one F32");
+    }
+    if (const auto bytes = context.values.get(*global, sizeof(float))) {
+      if (!(load_le<float>(bytes->data()) < 1.0f)) {
+        return refuse(source, *global, "source-layout",
+                      "is not below 1: it looks like the reciprocal that compressed-tensors stores");
+      }
+    } else if (!context.values.pending(*global)) {
+      return Error{.code = ErrorCode::kIoRead,
+                   .message = "The value of " + source.described(*global) + " could not be read.",
+                   .file = source.shard(global->shard).name,
+                   .tensor = second.name};
+    }
+    opened.shape[1] = *columns;
+    opened.source.elements = tensor.shape[0] * *columns;
+    opened.source.stages.push_back(
+        transform::nvfp4_decoder({.rows = tensor.shape[0],
+                                  .columns = *columns,
+                                  .rows_per_scale = std::max<uint64_t>(1, tensor.shape[0])},
+                                 *scale, *global));
+    opened.from = DType::F32;
+    return opened;
+  }
+
+  static Error refuse(const FolderSource& source, TensorRef ref, const char* reason, const std::string& why) {
+    std::string what = source.described(ref);
+    what[0] = 'T';
+    return {.code = ErrorCode::kRefusedUnsupported,
+            .message = what + " " + why + " (" + reason + ").",
+            .file = source.shard(ref.shard).name,
+            .tensor = source.info(ref).name,
+            .found = reason};
+  }
+
+  ConvertOptions options_;
+  Pass pass_;
+};
+
+}  // namespace
+
+std::shared_ptr<const FolderTool> make_convert(const ConvertOptions& options) {
+  return std::make_shared<Convert>(options);
+}
+
+}  // namespace tftf::colibri
