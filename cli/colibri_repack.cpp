@@ -16,7 +16,8 @@ void add_colibri_repack_fp8(CLI::App& group, Session& session) {
         return run_folder_tool(session, options->folder, colibri::make_repack_fp8(options->repack));
       });
   add_folder_options(*command, options->folder);
-  command->add_option("--n-layers", options->repack.layers, "Layers of the model; layer N is the MTP layer (78)")
+  command
+      ->add_option("--n-layers", options->repack.layers, "Layers of the model; layer N is the MTP layer (78)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 30).description(""))
       ->take_last();

@@ -19,6 +19,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_dequant_fp8(app, session);
   add_dequant(app, session);
   add_quantize(app, session);
+  add_repack(app, session);
   add_merge_lora(app, session);
   add_merge_fsdp_lora(app, session);
   add_merge_dcp_lora(app, session);

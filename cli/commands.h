@@ -11,6 +11,7 @@ void add_passthrough(CLI::App& app, Session& session);
 void add_dequant_fp8(CLI::App& app, Session& session);
 void add_dequant(CLI::App& app, Session& session);
 void add_quantize(CLI::App& app, Session& session);
+void add_repack(CLI::App& app, Session& session);
 void add_merge_lora(CLI::App& app, Session& session);
 void add_merge_fsdp_lora(CLI::App& app, Session& session);
 void add_merge_dcp_lora(CLI::App& app, Session& session);

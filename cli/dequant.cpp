@@ -34,4 +34,8 @@ void add_quantize(CLI::App& app, Session& session) {
   add_codec_command(app, session, "quantize", "Round float weights to a quantised layout");
 }
 
+void add_repack(CLI::App& app, Session& session) {
+  add_codec_command(app, session, "repack", "Put quantised weights into another container, codes untouched");
+}
+
 }  // namespace tftf::cli

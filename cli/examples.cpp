@@ -57,6 +57,10 @@ constexpr CommandExamples kCommandExamples[] = {
      "  tftf validate model --pipe dtype:float16 --json            would a cast overflow?",
      "Exit status: 0 (also with values that are not finite: they are counted), 1 refused or failed, 2 usage "
      "error."},
+    {"repack",
+     "  tftf repack -i GLM-FP8 -o glm-colibri --to colibri-fp8     FP8 blocks as colibri stores them\n"
+     "  tftf repack -i glm-colibri -o GLM-FP8 --to fp8-block       and back, bit by bit",
+     kConversionStatus},
     {"colibri repack-fp8",
      "  tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-colibri             the main model\n"
      "  tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-colibri --mtp       the MTP layer, beside it\n"

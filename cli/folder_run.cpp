@@ -29,6 +29,9 @@ Result<NativeModel> open_shard_folder(const Session& session, const std::string&
 
 namespace {
 
+// The commands of the docs list these themselves: there is no -o and no --max-shard-size.
+constexpr const char* kFolderGroup = "Folders";
+
 // Digests of the outputs, several files at a time.
 Result<void> write_manifest(const Session& session, const colibri::FolderPlan& made,
                             const std::string& folder) {
@@ -56,25 +59,26 @@ void add_folder_options(CLI::App& command, FolderOptions& options) {
   command.add_option("--indir", options.input, "Folder with the shards to read")
       ->type_name("DIR")
       ->required()
-      ->take_last();
+      ->take_last()
+      ->group(kFolderGroup);
   command
       .add_option("--outdir", options.output, "Folder to write to; it may hold the outputs of earlier passes")
       ->type_name("DIR")
       ->required()
       ->take_last()
-      ->group(kOutputGroup);
+      ->group(kFolderGroup);
   command.add_flag("--dry-run", options.dry_run, "Print the plan and the account, write nothing")
-      ->group(kOutputGroup);
+      ->group(kFolderGroup);
   command
       .add_flag("--strict", options.strict, "Refuse what a reader would misread where that is a warning else")
-      ->group(kOutputGroup);
-  command.add_flag("--overwrite", options.overwrite, "Replace files of the same names")->group(kOutputGroup);
+      ->group(kFolderGroup);
+  command.add_flag("--overwrite", options.overwrite, "Replace files of the same names")->group(kFolderGroup);
   command.add_flag("--no-resume", options.no_resume, "Start anew where an earlier run was interrupted")
-      ->group(kOutputGroup);
+      ->group(kFolderGroup);
   command
       .add_flag("--delete-source", options.delete_source,
                 "Remove the source shards that were read, once all outputs are safely on the disk")
-      ->group(kOutputGroup);
+      ->group(kFolderGroup);
   add_size(command, "--tile-size", options.tile_size, "Bytes of one step")->group("");
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 constexpr QuantFormat kBlock = {.id = "fp8-block",
                                 .title = "FP8 with block scales (DeepSeek V3 and others)",
-                                .use = LayoutUse::kReadWritten};
+                                .use = LayoutUse::kReadWritten,
+                                .repacked_to = "colibri-fp8-e4m3-b128"};
 constexpr QuantFormat kV4Fp8 = {
     .id = "deepseek-v4-fp8", .title = "DeepSeek V4 FP8, E8M0 block scales", .use = LayoutUse::kRead};
 constexpr QuantFormat kV4Fp4 = {"deepseek-v4-fp4", "DeepSeek V4 FP4 experts"};

@@ -99,6 +99,13 @@ constexpr OptionInfo kQuantizeOptions[] = {
      .kind = OptionKind::kFlag,
      .help = "Refuse what a reader of colibri containers would take for another format"}};
 
+constexpr std::string_view kRepackTargets[] = {"colibri-fp8", "fp8-block"};
+constexpr OptionInfo kRepackOptions[] = {{.name = "to",
+                                          .kind = OptionKind::kChoice,
+                                          .choices = kRepackTargets,
+                                          .help = "Layout to write",
+                                          .required = true}};
+
 constexpr OptionInfo kMergeOptions[] = {
     {.name = "adapter",
      .kind = OptionKind::kPath,
@@ -183,6 +190,16 @@ constexpr OperationInfo kOperations[] = {
      .writes = "codes and scales of the chosen layout",
      .obstacle = transform::quantize_obstacle,
      .make = transform::make_quantize},
+    {.id = "repack",
+     .title = "Repack",
+     .summary = "Puts quantised weights into another container, their codes untouched",
+     .activator = "",
+     .bare = "",
+     .options = kRepackOptions,
+     .layouts = "FP8 with block scales, or colibri FP8",
+     .writes = "the same codes and scales in the chosen layout",
+     .obstacle = transform::repack_obstacle,
+     .make = transform::make_repack},
     {.id = "filter",
      .title = "Filter",
      .summary = "Keeps the tensors whose names match",

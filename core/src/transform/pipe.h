@@ -29,12 +29,14 @@ Result<std::unique_ptr<Pipe>> make_cast(const Operation& operation);
 Result<std::unique_ptr<Pipe>> make_dequant_fp8(const Operation& operation);
 Result<std::unique_ptr<Pipe>> make_dequant(const Operation& operation);
 Result<std::unique_ptr<Pipe>> make_quantize(const Operation& operation);
+Result<std::unique_ptr<Pipe>> make_repack(const Operation& operation);
 // Of an operation with its adapter.
 Result<std::unique_ptr<Pipe>> make_merge(const Operation& operation);
 
 std::string dequant_fp8_obstacle(const Checkpoint& checkpoint);
 std::string dequant_obstacle(const Checkpoint& checkpoint);
 std::string quantize_obstacle(const Checkpoint& checkpoint);
+std::string repack_obstacle(const Checkpoint& checkpoint);
 std::string merge_obstacle(const Checkpoint& checkpoint);
 
 }  // namespace tftf::transform
