@@ -167,6 +167,7 @@ Result<void> lint_trees(Session& session, const LintArguments& arguments, const 
           .code = ErrorCode::kUsagePath,
           .message = "--base " + quote_name(arguments.base) + " cannot serve: " + *result.base_problem + ".",
           .file = arguments.base};
+    TFTF_TRY(check_linted(result, tree.input.given));
     if (arguments.data) TFTF_TRY(run_data_pass(tree, result, data));
     ReportInput input;
     input.given = tree.input.given;

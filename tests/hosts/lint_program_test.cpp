@@ -280,10 +280,19 @@ TEST_CASE("unreadable and strange files are ST009 and exit 1") {
   CHECK(lint({s / "loop.safetensors"}).status == 1);
 }
 
-TEST_CASE("a folder without weights passes, and the text says so") {
-  ScratchFolder s;
-  const ProgramRun run = lint({s.path()});
-  CHECK(run.status == 0);
+TEST_CASE("a folder without weights is checked for what it has; one that has nothing to check is refused") {
+  ScratchFolder scratch;
+  const std::string folder = scratch.path().string();
+  scratch.write("README.md", "a model");
+  const ProgramRun nothing = lint({folder});
+  CHECK(nothing.status == 1);
+  CHECK(nothing.out.empty());
+  CHECK(nothing.err.find("holds nothing to check") != std::string::npos);
+  const ProgramRun json = lint({"--json", folder});
+  CHECK(json.status == 1);
+  CHECK(json.out.find("refused-missing") != std::string::npos);
+  scratch.write("config.json", R"({"model_type":"llama"})");
+  const ProgramRun run = lint({folder});
   CHECK(run.out.find("no .safetensors file was found") != std::string::npos);
 }
 

@@ -58,6 +58,7 @@ class LintRun {
           {.code = ErrorCode::kUsagePath,
            .message = "--base " + quote_name(base_given_) + " cannot serve: " + *result_.base_problem + ".",
            .file = base_given_}};
+    need(check_linted(result_, given_));
   }
 
   void begin_data() { pass_.emplace(result_); }

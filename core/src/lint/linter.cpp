@@ -12,6 +12,7 @@
 #include "lint/index_rules.h"
 #include "lint/side_text.h"
 #include "lint/tree_reader.h"
+#include "tftf/base/escape.h"
 #include "tftf/lint/config_rules.h"
 
 namespace tftf {
@@ -305,6 +306,14 @@ LintResult Linter::take() {
   LintResult result = Run(state_->input.tree, base ? &*base : nullptr).run();
   if (base) result.base_problem = base->problem();
   return result;
+}
+
+Result<void> check_linted(const LintResult& result, const std::string& given) {
+  if (!result.files.empty() || !result.folders.empty() || !result.findings.empty()) return {};
+  return Error{
+      .code = ErrorCode::kRefusedMissing,
+      .message = quote_name(given) + " holds nothing to check: no .safetensors file, index or configuration.",
+      .file = given};
 }
 
 void sort_findings(Diagnostics& findings) {

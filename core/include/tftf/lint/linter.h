@@ -106,6 +106,10 @@ struct LintResult {
   std::optional<std::string> base_problem;  // why --base cannot serve: no readable weights or index in it
 };
 
+// kRefusedMissing when there was nothing that any rule looks at: no report would be the truth, and "passed" least of all.
+// `given`: the input as the user named it.
+Result<void> check_linted(const LintResult& result, const std::string& given);
+
 // The order of messages: file, offset (none first), rule id, subject (null first); stable.
 void sort_findings(Diagnostics& findings);
 
