@@ -9,6 +9,7 @@
     c  merge-lora, r=16, into a BF16 model against cp of its output            ratio <= 1.0, RSS <= 64 MiB + adapter
     d  dequant-fp8 --merge-lora, r=16, of the FP8 model likewise               ratio <= 1.3, RSS <= 64 MiB + adapter
     f  merge-lora, r=128                                                       ratio <= 2.5, RSS <= 64 MiB + adapter
+    r  colibri repack-fp8 of the FP8 model against cp                         ratio <= 0.9, RSS <= 64 MiB
     e  the plan of 92,000 tensors in 163 shards (sparse files)                time and memory
     k  the benchmarks that are executables of their own (kernels, headers)
 
@@ -206,7 +207,7 @@ def main():
     ap.add_argument("--runs", type=int, default=5)
     ap.add_argument("--size", type=int, default=1024, help="MiB of the FP8 model")
     ap.add_argument("--threads", type=int, help="passed on to the tools")
-    ap.add_argument("--only", default="a,g,b,c,d,f,e,k")
+    ap.add_argument("--only", default="a,g,b,r,c,d,f,e,k")
     ap.add_argument("--json", type=Path)
     a = ap.parse_args()
     only = a.only.split(",")
@@ -222,7 +223,7 @@ def main():
         work = Path(work)
         model, out = work / "model", work / "out"
         adapter = work / "adapter"
-        if "a" in only or "b" in only or "d" in only:
+        if {"a", "b", "r", "d"} & set(only):
             write_model(model, a.size // 16)
             warm(model)
         if "a" in only:
@@ -233,6 +234,12 @@ def main():
             results["b"] = against_cp([*tftf, "passthrough", *common, "-i", model, "-o"], model, out, a.runs)
             limit("b", "ratio", 0.9)
             limit("b", "rss_mib", 48)
+        if "r" in only:
+            (model / "tokenizer.json").write_text("{}")
+            results["r"] = against_cp([*tftf, "colibri", "repack-fp8", *common, "--indir", model, "--outdir"], model, out,
+                                      a.runs)
+            limit("r", "ratio", 0.9)
+            limit("r", "rss_mib", 64)
         if "d" in only:
             bytes_ = write_adapter(adapter, a.size // 16, 16)
             results["d"] = against_cp([*tftf, "dequant-fp8", *common, "--merge-lora", adapter, "-i", model, "-o"], None,
@@ -278,7 +285,8 @@ def main():
                 subprocess.run([bench, "--json", figures], check=True)
                 results[bench.name] = json.loads(figures.read_text())
 
-    titles = {"a": "dequant-fp8 / cp of its output", "b": "passthrough / cp", "c": "merge-lora r=16 / cp",
+    titles = {"a": "dequant-fp8 / cp of its output", "b": "passthrough / cp",
+              "r": "colibri repack-fp8 / cp", "c": "merge-lora r=16 / cp",
               "d": "dequant-fp8 --merge-lora / cp", "f": "merge-lora r=128 / cp",
               "g": "one tensor of 4 GiB", "e": "plan of 92,000 tensors"}
     print(f"{'':34}{'seconds':>9}{'cp':>9}{'ratio':>8}{'RSS MiB':>9}")
