@@ -207,7 +207,7 @@ def main():
     ap.add_argument("--runs", type=int, default=5)
     ap.add_argument("--size", type=int, default=1024, help="MiB of the FP8 model")
     ap.add_argument("--threads", type=int, help="passed on to the tools")
-    ap.add_argument("--only", default="a,g,b,r,c,d,f,e,k")
+    ap.add_argument("--only", default="a,g,b,r,i,c,d,f,e,k")
     ap.add_argument("--json", type=Path)
     a = ap.parse_args()
     only = a.only.split(",")
@@ -223,7 +223,7 @@ def main():
         work = Path(work)
         model, out = work / "model", work / "out"
         adapter = work / "adapter"
-        if {"a", "b", "r", "d"} & set(only):
+        if {"a", "b", "r", "i", "d"} & set(only):
             write_model(model, a.size // 16)
             warm(model)
         if "a" in only:
@@ -240,6 +240,11 @@ def main():
                                       a.runs)
             limit("r", "ratio", 0.9)
             limit("r", "rss_mib", 64)
+        if "i" in only:
+            results["i"] = against_cp([*tftf, "colibri", "convert", *common, "--indir", model, "--outdir"], model, out,
+                                      a.runs)
+            limit("i", "ratio", 1.2)
+            limit("i", "rss_mib", 64)
         if "d" in only:
             bytes_ = write_adapter(adapter, a.size // 16, 16)
             results["d"] = against_cp([*tftf, "dequant-fp8", *common, "--merge-lora", adapter, "-i", model, "-o"], None,
@@ -288,7 +293,7 @@ def main():
     titles = {"a": "dequant-fp8 / cp of its output", "b": "passthrough / cp",
               "r": "colibri repack-fp8 / cp", "c": "merge-lora r=16 / cp",
               "d": "dequant-fp8 --merge-lora / cp", "f": "merge-lora r=128 / cp",
-              "g": "one tensor of 4 GiB", "e": "plan of 92,000 tensors"}
+              "i": "colibri convert to int4 / cp", "g": "one tensor of 4 GiB", "e": "plan of 92,000 tensors"}
     print(f"{'':34}{'seconds':>9}{'cp':>9}{'ratio':>8}{'RSS MiB':>9}")
     for name, title in titles.items():
         if name in results:

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "tftf/base/bytes.h"
+#include "tftf/quant/colibri/e8.h"
+#include "tftf/quant/colibri/integer_codes.h"
 #include "tftf/simd/cast.h"
 #include "tftf/simd/floats.h"
 #include "tftf/simd/product.h"
@@ -218,6 +220,41 @@ void bench_merge(Bench& bench, const KernelTable& table) {
             [&] { merge_product(table, task, 0.5, data.in.data(), data.out.data(), 1024); });
 }
 
+// Rows of weights to codes; bytes of the F32 side.
+void bench_quantize(Bench& bench, const KernelTable& table) {
+  Data data(DType::F32);
+  constexpr uint64_t kCount = kTile / 4;
+  bench.add("largest magnitude F32", table.name, kTile, [&] {
+    volatile uint32_t sink = table.largest_magnitude(data.delta.data(), kCount);
+    (void)sink;
+  });
+  std::vector<std::byte> codes(colibri::row_bytes({colibri::Format::kInt8Row, 8, 0}, kCount));
+  std::vector<float> scales(kCount / 64);
+  for (const auto& [name, spec] :
+       {std::pair{"int8-row", colibri::IntegerSpec{colibri::Format::kInt8Row, 8, 0}},
+        {"int4-grouped 64", {colibri::Format::kInt4Grouped, 4, 64}},
+        {"int3-g64", {colibri::Format::kInt3G64, 3, 64}}}) {
+    bench.add(std::string("quantize ") + name, table.name, kTile, [&, spec = spec] {
+      colibri::encode_row(table, spec, {data.delta.data(), kCount},
+                          {codes.data(), colibri::row_bytes(spec, kCount)},
+                          {scales.data(), colibri::row_scales(spec, kCount)});
+    });
+  }
+  bench.add("quantize E4M3", table.name, kTile,
+            [&] { table.quantize_e4m3(data.delta.data(), kCount, 0.0005f, data.out.data()); });
+  // A few blocks: a thousand times slower than the rest.
+  constexpr uint64_t kBlocks = 8;
+  bench.add("quantize e8-iq3-lattice", table.name, kBlocks * colibri::kE8Block * 4, [&] {
+    for (uint64_t b = 0; b < kBlocks; ++b) {
+      colibri::encode_e8_block(table,
+                               std::span<const float, colibri::kE8Block>(
+                                   data.delta.data() + b * colibri::kE8Block, colibri::kE8Block),
+                               std::span<std::byte, colibri::kE8BlockBytes>(
+                                   codes.data() + b * colibri::kE8BlockBytes, colibri::kE8BlockBytes));
+    }
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -250,6 +287,7 @@ int main(int argc, char** argv) {
     bench_casts(bench, *table);
     bench_data_pass(bench, *table);
     bench_merge(bench, *table);
+    bench_quantize(bench, *table);
   }
   return json != nullptr && !bench.write_json(json) ? 1 : 0;
 }

@@ -5,6 +5,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include "simd/avx2_quantize.h"
 #include "simd/avx2_vectors.h"
 
 #include "simd/vector_convert.h"
@@ -36,11 +37,11 @@ constinit const KernelTable kAvx2 = {
     merge_f32,
     merge_f64,
     sum_squares_f32,
-    scalar::largest_magnitude,
-    scalar::quantize_i8,
-    scalar::pack_nibbles,
-    scalar::quantize_e4m3,
-    scalar::search_e8,
+    largest_magnitude,
+    quantize_i8,
+    pack_nibbles,
+    quantize_e4m3,
+    search_e8,
 };
 
 }  // namespace tftf::simd

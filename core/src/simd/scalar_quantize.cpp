@@ -1,9 +1,28 @@
 // Quantising, one element at a time: what the vector tables have to give.
 #include "simd/convert.h"
+#include "simd/e8_grid.h"
 #include "simd/e8_lattice.h"
 #include "simd/tables.h"
 
-namespace tftf::simd::scalar {
+namespace tftf::simd {
+namespace {
+
+constexpr E8Lattice make_e8_lattice() {
+  E8Lattice lattice{};
+  for (size_t e = 0; e < kE8Entries; ++e)
+    for (size_t i = 0; i < 4; ++i) {
+      const float m = static_cast<float>(kE8Grid[4 * e + i]) * 0.5f;
+      lattice.plane[i][e] = m;
+      lattice.norm[e] += m * m;
+    }
+  return lattice;
+}
+
+}  // namespace
+
+constinit const E8Lattice kE8Lattice = make_e8_lattice();
+
+namespace scalar {
 namespace {
 
 // Adding it rounds a number below 2^22 to a whole one, ties to even, in the low bits of the sum.
@@ -100,4 +119,5 @@ uint32_t search_e8(const float* magnitudes, float d, uint8_t* indices) noexcept 
   return best;
 }
 
-}  // namespace tftf::simd::scalar
+}  // namespace scalar
+}  // namespace tftf::simd
