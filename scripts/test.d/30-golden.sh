@@ -1,8 +1,9 @@
 #!/bin/sh
-# bytes and reports of the reference implementations
+# bytes and reports of the reference implementations; keys of the JSON documents
 status=0
 goldens() { python3 tests/tools/goldens.py --bin build/release/bin "$@" || status=1; }
 
 goldens --set safetensors
 goldens --set tftf
+python3 tests/tools/json_keys.py --bin build/release/bin || status=1
 exit "$status"
