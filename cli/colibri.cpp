@@ -19,6 +19,8 @@ void add_colibri(CLI::App& app, Session& session) {
   add_colibri_fmt4_to_fmt2(*group, session);
   add_colibri_quantize(*group, session);
   add_colibri_dequant(*group, session);
+  add_colibri_stamps(*group, session);
+  add_colibri_rans_verify(*group, session);
 }
 
 }  // namespace tftf::cli

@@ -15,5 +15,7 @@ void add_colibri_fmt4_to_fmt2(CLI::App& group, Session& session);
 void add_colibri_quantize(CLI::App& group, Session& session);
 void add_colibri_dequant(CLI::App& group, Session& session);
 void add_colibri_rans_repack(CLI::App& group, Session& session);
+void add_colibri_stamps(CLI::App& group, Session& session);
+void add_colibri_rans_verify(CLI::App& group, Session& session);
 
 }  // namespace tftf::cli

@@ -36,4 +36,11 @@ uint32_t crc32(Bytes bytes, uint32_t crc) {
   return ~crc;
 }
 
+std::string crc32_hex(Bytes bytes) {
+  const uint32_t crc = crc32(bytes);
+  std::string text;
+  for (int shift = 28; shift >= 0; shift -= 4) text += "0123456789abcdef"[crc >> shift & 15];
+  return text;
+}
+
 }  // namespace tftf

@@ -238,6 +238,7 @@ TextScan scan_header_text(std::string_view text, std::string_view head, uint64_t
   entries.finish();
   header.has_metadata = metadata.is_object();
   header.metadata = metadata.take();
+  header.other_metadata = metadata.take_others();
   header.tensors = entries.take_tensors();
   const DataSection data{header.data_offset(), file_size - header.data_offset()};
   entries.sort_spans();

@@ -140,7 +140,10 @@ void MetadataTable::check_object(FindingList& findings) {
         finding->offset = text_offset_ + keys_.token_at(one.last);
         finding->values = {{"key", std::string(key)}, {"count", uint64_t{one.count}}};
       }
-    if (kind_of(one.last) == JsonKind::kString) metadata_.emplace_back(key, values_[one.last]);
+    if (kind_of(one.last) == JsonKind::kString)
+      metadata_.emplace_back(key, values_[one.last]);
+    else
+      others_.emplace_back(key);
   }
 }
 

@@ -34,6 +34,8 @@ class MetadataTable {
   // String values by key, in file order of the first occurrence, the last value of equal keys. Call after
   // check.
   Metadata take() { return std::move(metadata_); }
+  // Keys whose value is no string, likewise.
+  std::vector<std::string> take_others() { return std::move(others_); }
 
  private:
   void check_object(FindingList& findings);
@@ -53,6 +55,7 @@ class MetadataTable {
   TextList values_;
   std::vector<uint8_t> kinds_;  // JsonKind
   Metadata metadata_;
+  std::vector<std::string> others_;
 };
 
 }  // namespace tftf

@@ -39,6 +39,7 @@ struct Header {
   std::vector<TensorInfo> tensors;  // header order; names unique when the file is sound
   bool has_metadata = false;        // `__metadata__` is an object
   Metadata metadata;
+  std::vector<std::string> other_metadata;  // keys of `__metadata__` whose value is no string (ST047)
   uint64_t data_offset() const { return 8 + header_length; }  // file offset of the data section
 };
 

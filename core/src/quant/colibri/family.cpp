@@ -69,10 +69,7 @@ colibri::StampMap read_stamps(LayoutScan& scan) {
   for (const Shard& shard : scan.checkpoint().shards) shards.push_back(&shard);
   std::sort(shards.begin(), shards.end(), [](const Shard* a, const Shard* b) { return a->name < b->name; });
   for (const Shard* shard : shards) {
-    const std::string* text = nullptr;
-    for (const auto& [key, value] : shard->header.metadata)
-      if (key == colibri::kStampKey) text = &value;
-    if (const auto refusal = stamps.ingest(shard->name, text, false)) {
+    if (const auto refusal = stamps.ingest(shard->name, shard->header)) {
       scan.note("colibri stamps: " + refusal->detail);
       break;
     }

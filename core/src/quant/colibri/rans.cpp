@@ -4,14 +4,13 @@
 #include <cmath>
 #include <numeric>
 
+#include "quant/colibri/rans_frame.h"
 #include "tftf/base/checked.h"
 #include "tftf/base/crc32.h"
 #include "tftf/quant/colibri/rans_encoder.h"
 
 namespace tftf::colibri {
 namespace {
-
-constexpr uint32_t kLowest = 1u << 23;  // states live in [kLowest, 256 * kLowest)
 
 void put_nibble(std::vector<std::byte>& packed, uint64_t j, uint32_t symbol) {
   packed[to_size(j / 2)] |= static_cast<std::byte>(symbol << (4 * (j % 2)));
@@ -21,7 +20,8 @@ std::optional<RansFault> decode_stream(Bytes bytes, uint64_t symbols, uint32_t s
                                        std::vector<std::byte>& packed) {
   uint32_t x = 0;
   for (int i = 0; i < 4; ++i) x = x << 8 | static_cast<uint32_t>(bytes[static_cast<size_t>(i)]);
-  if (x < kLowest) return RansFault::kStreamStateRange;
+  if (x < kRansLowest) return RansFault::kStreamStateRange;
+  const bool canonical = x < kRansHighest;
   size_t at = 4;
   const uint32_t mask = (1u << table.scale_bits) - 1;
   for (uint64_t j = stream; j < symbols; j += kRansStreams) {
@@ -29,28 +29,27 @@ std::optional<RansFault> decode_stream(Bytes bytes, uint64_t symbols, uint32_t s
     const uint32_t symbol = table.slots[slot];
     put_nibble(packed, j, symbol);
     x = table.freq[symbol] * (x >> table.scale_bits) + slot - table.start[symbol];
-    while (x < kLowest) {
+    while (x < kRansLowest) {
       if (at == bytes.size()) return RansFault::kStreamUnderrun;
       x = x << 8 | static_cast<uint32_t>(bytes[at++]);
     }
   }
   if (at != bytes.size()) return RansFault::kStreamLeftover;
-  if (x != kLowest) return RansFault::kStreamFinalState;
+  if (x != kRansLowest) return RansFault::kStreamFinalState;
+  if (!canonical) return RansFault::kReencodeMismatch;
   return std::nullopt;
 }
-
-RansFailure failure(RansFault fault, std::string detail) { return {fault, std::move(detail)}; }
 
 }  // namespace
 
 std::string_view rans_fault_class(RansFault fault) {
-  constexpr std::string_view kFaultClasses[] = {"E_TRUNCATED",         "E_EMPTY",
-                                                "E_COUNT_MISMATCH",    "E_OFFSET_FIRST",
-                                                "E_OFFSETS_MONOTONIC", "E_STREAM_SHORT",
-                                                "E_LENGTH_MISMATCH",   "E_OVERSIZE",
-                                                "E_PAD_NONZERO",       "E_STREAM_STATE_RANGE",
-                                                "E_STREAM_UNDERRUN",   "E_STREAM_LEFTOVER",
-                                                "E_STREAM_FINAL_STATE"};
+  constexpr std::string_view kFaultClasses[] = {"E_TRUNCATED",          "E_EMPTY",
+                                                "E_COUNT_MISMATCH",     "E_OFFSET_FIRST",
+                                                "E_OFFSETS_MONOTONIC",  "E_STREAM_SHORT",
+                                                "E_LENGTH_MISMATCH",    "E_OVERSIZE",
+                                                "E_PAD_NONZERO",        "E_STREAM_STATE_RANGE",
+                                                "E_STREAM_UNDERRUN",    "E_STREAM_LEFTOVER",
+                                                "E_STREAM_FINAL_STATE", "E_REENCODE_MISMATCH"};
   return kFaultClasses[static_cast<size_t>(fault)];
 }
 
@@ -109,10 +108,7 @@ bool complete_rans_table(RansTable& table) {
 std::string rans_table_crc(const RansTable& table) {
   std::vector<std::byte> raw(table.slots.size() * 2);
   for (size_t i = 0; i < table.slots.size(); ++i) raw[2 * i] = static_cast<std::byte>(table.slots[i]);
-  const uint32_t crc = crc32(raw);
-  std::string text;
-  for (int shift = 28; shift >= 0; shift -= 4) text += "0123456789abcdef"[crc >> shift & 15];
-  return text;
+  return crc32_hex(raw);
 }
 
 void count_nibbles(Bytes packed, std::array<uint64_t, 16>& histogram) {
@@ -133,44 +129,21 @@ std::optional<RansFailure> decode_rans(Bytes record, const RansTable& table, uin
                                        std::vector<std::byte>& packed) {
   using enum RansFault;
   packed.clear();
-  if (record.size() < kRansRecordHeader)
-    return failure(kTruncated,
-                   "the record has " + std::to_string(record.size()) + " bytes, its header needs 1056");
-  const auto symbols = load_le<uint64_t>(record.data());
-  const auto bytes = load_le<uint64_t>(record.data() + 8);
-  if (symbols == 0) return failure(kEmpty, "the record holds no symbols");
-  if (bytes != symbols / 2 + symbols % 2)
-    return failure(kCountMismatch,
-                   std::to_string(symbols) + " symbols in " + std::to_string(bytes) + " packed bytes");
-  auto offset = [&](uint32_t i) { return load_le<uint32_t>(record.data() + 16 + 4 * i); };
-  if (offset(0) != 0) return failure(kOffsetFirst, "the first stream begins at " + std::to_string(offset(0)));
-  for (uint32_t i = 0; i < kRansStreams; ++i)
-    if (offset(i + 1) < offset(i))
-      return failure(kOffsetsMonotonic, "stream " + std::to_string(i) + " ends before it begins");
-  for (uint32_t i = 0; i < kRansStreams; ++i)
-    if (offset(i + 1) - offset(i) < 4)
-      return failure(kStreamShort, "stream " + std::to_string(i) + " has under 4 bytes");
-  const uint64_t payload = offset(kRansStreams);
-  const uint64_t padded = (kRansRecordHeader + payload + 15) / 16 * 16;
-  if (padded > record.size()) return failure(kTruncated, "the payload runs past the record");
-  if (padded < record.size())
-    return failure(kLengthMismatch, std::to_string(record.size()) + " bytes where " + std::to_string(padded) +
-                                        " are described");
-  if (symbols / 8 / (1u << 15) > payload || bytes > max_bytes)
-    return failure(kOversize,
-                   std::to_string(symbols) + " symbols from " + std::to_string(payload) + " bytes");
-  auto all_zero = [&](uint64_t begin, uint64_t end) {
-    return std::all_of(record.begin() + static_cast<ptrdiff_t>(begin),
-                       record.begin() + static_cast<ptrdiff_t>(end),
-                       [](std::byte b) { return b == std::byte{0}; });
-  };
-  if (!all_zero(16 + 4 * 257, kRansRecordHeader) || !all_zero(kRansRecordHeader + payload, padded))
-    return failure(kPadNonzero, "padding bytes are not zero");
-  packed.assign(to_size(bytes), std::byte{0});
+  RansFrame frame;
+  const Bytes header = record.first(std::min<size_t>(record.size(), to_size(kRansRecordHeader)));
+  if (auto failure = read_rans_frame(header, record.size(), frame)) return failure;
+  if (frame.bytes > max_bytes)
+    return RansFailure{kOversize, std::to_string(frame.bytes) + " packed bytes where at most " +
+                                      std::to_string(max_bytes) + " are expected"};
+  const Bytes padding = record.subspan(to_size(kRansRecordHeader + frame.payload));
+  if (frame.pad_nonzero ||
+      std::any_of(padding.begin(), padding.end(), [](std::byte b) { return b != std::byte{0}; }))
+    return RansFailure{kPadNonzero, "padding bytes are not zero"};
+  packed.assign(to_size(frame.bytes), std::byte{0});
   for (uint32_t i = 0; i < kRansStreams; ++i) {
-    const Bytes stream = record.subspan(kRansRecordHeader + offset(i), offset(i + 1) - offset(i));
-    if (auto fault = decode_stream(stream, symbols, i, table, packed))
-      return failure(*fault, "stream " + std::to_string(i));
+    const Bytes stream = record.subspan(to_size(kRansRecordHeader + frame.offsets[i]), frame.stream_bytes(i));
+    if (auto fault = decode_stream(stream, frame.symbols, i, table, packed))
+      return RansFailure{*fault, "stream " + std::to_string(i)};
   }
   return std::nullopt;
 }

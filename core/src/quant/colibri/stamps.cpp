@@ -2,11 +2,86 @@
 
 #include <algorithm>
 
+#include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
+#include "tftf/base/json_reader.h"
 #include "tftf/base/json_text.h"
-#include "tftf/base/json_value.h"
+#include "tftf/base/utf8.h"
 
 namespace tftf::colibri {
+namespace {
+
+using Stamps = std::map<std::string, std::string, std::less<>>;
+
+// Takes the members of one object into the map, up to the first fault.
+class StampReader final : public JsonHandler {
+ public:
+  StampReader(Stamps& stamps, uint64_t cap) : stamps_(stamps), cap_(cap) {}
+
+  std::optional<StampFault> fault;
+  std::string tensor;  // that the fault is about
+  std::string claim;   // kConflict: the second one
+
+  // Why the text is no JSON object, a phrase, or nothing.
+  static std::optional<std::string> malformed(std::string_view text) {
+    if (find_invalid_utf8(text)) return "it is not valid UTF-8";
+    Stamps none;
+    StampReader probe(none, 0);
+    probe.counting_ = true;
+    uint64_t end = 0;
+    if (const auto error = read_json(text, JsonDialect::kPython, probe, end))
+      return error->kind == JsonError::Kind::kDepth ? "it is nested too deep" : error->detail;
+    if (text.find_first_not_of(" \t\r\n", to_size(end)) != std::string_view::npos)
+      return "something follows the value";
+    if (!probe.object_) return "it is another value";
+    return std::nullopt;
+  }
+
+  void on_null(uint64_t) override { other(); }
+  void on_boolean(bool, uint64_t) override { other(); }
+  void on_number(std::string_view, uint64_t) override { other(); }
+  void on_string(std::string_view text, uint64_t) override {
+    if (depth_ != 1 || fault || counting_) return;
+    const auto [entry, added] = stamps_.try_emplace(key_, text);
+    if (!added && entry->second != text) {
+      stop(StampFault::kConflict);
+      claim = text;
+    } else if (stamps_.size() > cap_) {
+      stop(StampFault::kCap);
+    }
+  }
+  void on_key(std::string_view text, uint64_t) override {
+    if (depth_ == 1 && !fault) key_ = text;
+  }
+  void on_start_object(uint64_t) override {
+    other();
+    if (depth_++ == 0) object_ = true;
+  }
+  void on_end_object(uint64_t) override { --depth_; }
+  void on_start_array(uint64_t) override {
+    other();
+    ++depth_;
+  }
+  void on_end_array(uint64_t) override { --depth_; }
+
+ private:
+  void other() {
+    if (depth_ == 1 && !fault && !counting_) stop(StampFault::kEntryNotString);
+  }
+  void stop(StampFault why) {
+    fault = why;
+    tensor = key_;
+  }
+
+  Stamps& stamps_;
+  uint64_t cap_;
+  std::string key_;
+  uint32_t depth_ = 0;
+  bool object_ = false;
+  bool counting_ = false;
+};
+
+}  // namespace
 
 std::string_view stamp_fault_class(StampFault fault) {
   constexpr std::string_view kStampClasses[] = {
@@ -23,22 +98,32 @@ std::optional<StampRefusal> StampMap::ingest(std::string_view file, const std::s
   };
   if (not_string) return refuse(StampFault::kNotString, "", "colibri.fmt is not a string.");
   if (!text) return std::nullopt;
-  const JsonDocument document = parse_json(*text, JsonDialect::kPython);
-  if (document.error || !document.root.is_object())
-    return refuse(StampFault::kNotObject, "", "the text of colibri.fmt is not a JSON object.");
-  for (const auto& [name, value] : document.root.members) {
-    if (!value.is_string())
-      return refuse(StampFault::kEntryNotString, name,
-                    "the stamp of " + quote_name(name) + " is not a string.");
-    const auto [entry, added] = stamps_.try_emplace(name, value.text);
-    if (!added && entry->second != value.text)
-      return refuse(StampFault::kConflict, name,
-                    quote_name(name) + " is stamped " + quote_name(entry->second) + " and " +
-                        quote_name(value.text) + ".");
-    if (stamps_.size() > kStampCap)
-      return refuse(StampFault::kCap, name, "more than 4096 tensors are stamped; readers stop there.");
+  StampReader reader(stamps_, cap_);
+  // Twice: what is no JSON to its end stamps nothing, and no document of it is kept in memory.
+  if (const auto why = StampReader::malformed(*text))
+    return refuse(StampFault::kNotObject, "", "the text of colibri.fmt is not a JSON object: " + *why + ".");
+  uint64_t end = 0;
+  read_json(*text, JsonDialect::kPython, reader, end);
+  if (!reader.fault) return std::nullopt;
+  const std::string name = quote_name(reader.tensor);
+  switch (*reader.fault) {
+    case StampFault::kEntryNotString:
+      return refuse(*reader.fault, reader.tensor, "the stamp of " + name + " is not a string.");
+    case StampFault::kConflict:
+      return refuse(*reader.fault, reader.tensor,
+                    name + " is stamped " + quote_name(stamps_.find(reader.tensor)->second) + " and " +
+                        quote_name(reader.claim) + ".");
+    default:
+      return refuse(*reader.fault, reader.tensor, "more than 4096 tensors are stamped; readers stop there.");
   }
-  return std::nullopt;
+}
+
+std::optional<StampRefusal> StampMap::ingest(std::string_view file, const Header& header) {
+  const auto& others = header.other_metadata;
+  const std::string* text = nullptr;
+  for (const auto& [key, value] : header.metadata)
+    if (key == kStampKey) text = &value;
+  return ingest(file, text, std::find(others.begin(), others.end(), kStampKey) != others.end());
 }
 
 std::optional<StampRefusal> StampMap::add_tensors(std::string_view file, const Header& header) {

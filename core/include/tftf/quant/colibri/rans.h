@@ -58,6 +58,7 @@ enum class RansFault : uint8_t {
   kStreamUnderrun,    // E_STREAM_UNDERRUN: renormalisation wants a byte that is not there
   kStreamLeftover,    // E_STREAM_LEFTOVER: bytes remain
   kStreamFinalState,  // E_STREAM_FINAL_STATE: the last state is not 2^23
+  kReencodeMismatch,  // E_REENCODE_MISMATCH: it decodes, but the coder would have written other bytes
 };
 std::string_view rans_fault_class(RansFault fault);
 

@@ -40,9 +40,13 @@ struct StampRefusal {
 // Ingests shards in path order. The first refusal stops the load, as it stops the reader's.
 class StampMap {
  public:
+  // `cap`: of distinct names; kRansStamp containers are verified without one.
+  explicit StampMap(uint64_t cap = kStampCap) : cap_(cap) {}
   // `text`: the value of colibri.fmt in that shard, nothing when absent. `not_string`: the value is there and
   // no string.
   std::optional<StampRefusal> ingest(std::string_view file, const std::string* text, bool not_string);
+  // The same from the header.
+  std::optional<StampRefusal> ingest(std::string_view file, const Header& header);
   // Tensor names of a shard: a name seen in another shard is refused.
   std::optional<StampRefusal> add_tensors(std::string_view file, const Header& header);
   // The format claimed for a weight, nothing when unstamped.
@@ -50,6 +54,7 @@ class StampMap {
   const std::map<std::string, std::string, std::less<>>& all() const { return stamps_; }
 
  private:
+  uint64_t cap_;
   std::map<std::string, std::string, std::less<>> stamps_;
   std::map<std::string, std::string, std::less<>> holder_;  // tensor → file
 };
