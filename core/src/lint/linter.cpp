@@ -6,6 +6,7 @@
 
 #include "lint/adapter_rules.h"
 #include "lint/base_model.h"
+#include "lint/colibri_rules.h"
 #include "lint/file_names.h"
 #include "lint/folder_rules.h"
 #include "lint/header_facts.h"
@@ -136,6 +137,7 @@ class Run {
       for (Diagnostic& finding : findings) out_.findings.push_back(std::move(finding));
     }
     check_folder_config(folder, adapter, facts);
+    check_colibri_folder(folder);
     const bool any = !facts.shards.empty() || !facts.indexes.empty() || adapter || pipeline ||
                      tree_.file_in(folder, "config.json");
     if (any) out_.folders.push_back(std::move(facts));
@@ -200,6 +202,42 @@ class Run {
     for (Diagnostic& finding : findings) out_.findings.push_back(std::move(finding));
   }
 
+  void check_colibri_folder(const TreeFolder& folder) {
+    std::vector<const TreeFile*> shards;
+    ColibriInput input;
+    input.place = folder.shown();
+    input.is_folder = input.complete = true;
+    for (uint32_t number : folder.files) {
+      const TreeFile& file = tree_.files[number];
+      if (!file.scan) continue;
+      input.shard_names.emplace_back(file.name);
+      input.complete = input.complete && file.readable() && all_entries_usable(*file.scan);
+      if (file.readable()) shards.push_back(&file);
+    }
+    if (!ColibriContainer::is_one(shards)) return;
+    JsonDocument document;
+    const TreeFile* config = tree_.file_in(folder, "config.json");
+    if (config && config->has_text()) document = parse_json(config->text, JsonDialect::kPython);
+    const bool usable = !document.error && document.root.is_object();
+    if (config) input.config_path = std::string(config->path);
+    std::optional<colibri::RansManifest> manifest;
+    const TreeFile* digests = tree_.file_in(folder, colibri::kRansManifest);
+    if (digests && digests->has_text()) manifest.emplace(digests->text);
+    input.manifest = manifest ? &*manifest : nullptr;
+    check_colibri(shards, usable ? &document.root : nullptr, input);
+  }
+
+  void check_colibri(std::vector<const TreeFile*> shards, const JsonValue* config, ColibriInput& input) {
+    const ColibriContainer container(std::move(shards), config);
+    input.container = &container;
+    ColibriFindings findings;
+    check_colibri_pairs(findings, input);
+    check_colibri_stamps(findings, input);
+    check_colibri_model(findings, input);
+    check_colibri_rans(findings, input);
+    findings.take(out_.findings, out_.omitted);
+  }
+
   uint32_t weight_number(const TreeFile& file) const {
     const auto number = static_cast<uint32_t>(&file - tree_.files.data());
     return static_cast<uint32_t>(std::lower_bound(weights_.begin(), weights_.end(), number) -
@@ -233,6 +271,13 @@ class Run {
       return;
     }
     check_other_adapter(file);
+    if (file.readable() && ColibriContainer::is_one({&file})) {
+      ColibriInput input;
+      input.place = std::string(file.path);
+      input.complete = all_entries_usable(*file.scan);
+      input.shard_names.emplace_back(file.name);
+      check_colibri({&file}, nullptr, input);
+    }
     if (!file.sound()) return;
     std::string list = mixed_dtypes({&file.scan->header});
     if (list.empty()) return;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lint/colibri_reads.h"
 #include "lint/index_document.h"
 #include "tftf/lint/linter.h"
 
@@ -29,6 +30,7 @@ struct TreeFile {
   std::optional<HeaderScan> scan;        // kHeader, when it was read
   std::string text;                      // kText, kIndex
   std::unique_ptr<IndexDocument> index;  // kIndex
+  ColibriReads colibri;                  // kHeader: bytes of data that rules look at
 
   bool has_text() const {
     return (wanted == Wanted::kText || wanted == Wanted::kIndex) && done && unreadable.empty();

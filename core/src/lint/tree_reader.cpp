@@ -32,7 +32,7 @@ void TreeReader::choose_folder_file(const TreeFolder& folder, TreeFile& file) {
   if (is_index_name(file.name)) return start(number, Wanted::kIndex);
   if (source_ == LintSource::kBase) return;
   const bool read = file.name == "config.json" || file.name == "model_index.json" ||
-                    file.name == "adapter_config.json" ||
+                    file.name == "adapter_config.json" || file.name == "repack-manifest.json" ||
                     (file.name == "tokenizer.json" && tree.file_in(folder, "config.json"));
   if (read) start(number, Wanted::kText);
 }
@@ -69,6 +69,9 @@ void TreeReader::advance_header(uint32_t number) {
   file.scan = file.reader->take();
   file.reader.reset();
   file.done = true;
+  if (source_ == LintSource::kBase) return;
+  file.colibri.choose(*file.scan);
+  for (const ByteRange& range : file.colibri.ranges()) request(number, range);
 }
 
 void TreeReader::finish_text(uint32_t number, Bytes bytes) {
@@ -94,7 +97,10 @@ std::vector<LintRequest> TreeReader::want() { return std::exchange(ready_, {}); 
 void TreeReader::supply(const LintRequest& request, Bytes bytes) {
   uint32_t number = 0;
   TreeFile& file = file_of(request, number);
-  if (file.done) return;
+  if (file.done) {
+    if (file.scan) file.colibri.supply(*file.scan, request.range, bytes);
+    return;
+  }
   if (file.wanted != Wanted::kHeader) {
     if (bytes.size() != request.range.length) return fail(request, "it became shorter while it was read");
     return finish_text(number, bytes);
