@@ -30,6 +30,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_stats(app, session);
   add_diff(app, session);
   add_colibri(app, session);
+  add_formats(app, session);
   add_completion(app, session);
   add_examples(app);
 }

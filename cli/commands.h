@@ -23,6 +23,7 @@ void add_stats(CLI::App& app, Session& session);
 void add_diff(CLI::App& app, Session& session);
 void add_lint(CLI::App& app, Session& session);
 void add_colibri(CLI::App& app, Session& session);
+void add_formats(CLI::App& app, Session& session);
 
 // The whole program `tftf`.
 void add_commands(CLI::App& app, Session& session);

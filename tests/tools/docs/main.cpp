@@ -45,6 +45,7 @@ constexpr Page kPages[] = {
     {"rules.md", "", rules_page},
     {"errors.md", "", errors_page},
     {"dtypes.md", "", dtypes_page},
+    {"formats.md", "", formats_page},
     {"cli.md", "operations", operations_section},
     {"cli.md", "commands", commands_section},
 };

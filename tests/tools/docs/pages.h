@@ -9,6 +9,7 @@ namespace tftf::docs {
 std::string rules_page();
 std::string errors_page();
 std::string dtypes_page();
+std::string formats_page();
 std::string commands_section();    // of cli.md
 std::string operations_section();  // of cli.md
 

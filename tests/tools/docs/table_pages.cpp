@@ -1,7 +1,10 @@
 // Pages that are one table of the core each.
+#include <algorithm>
+
 #include "pages.h"
 #include "tftf/base/dtype.h"
 #include "tftf/base/result.h"
+#include "tftf/quant/registry.h"
 
 namespace tftf::docs {
 
@@ -45,6 +48,31 @@ std::string dtypes_page() {
     out += "| " + std::string(info.name) + " | " + std::to_string(info.bits) + " | " +
            std::to_string(info.rank) + " | " + std::to_string(info.align) + " | " + std::string(info.since) +
            " | " + code(info.torch) + " |\n";
+  return out;
+}
+
+std::string formats_page() {
+  std::string out = page_head("Quantised layouts");
+  out +=
+      "Every layout that `tftf info` recognises, by its id; `tftf formats` prints the same, `tftf formats "
+      "--json` gives it "
+      "as data. *Read*: `tftf dequant` makes plain floats of it. *Written*: `tftf quantize --to ID` makes "
+      "it. *Repacked to*: "
+      "`tftf repack --to ID` keeps the codes bit for bit and changes the container. Layouts that are neither "
+      "are left as "
+      "they are, and the account of a command says so.\n\n"
+      "| id | what it is | read | written | repacked to |\n|---|---|---|---|---|\n";
+  for (const QuantFormat* format : quant_formats()) {
+    std::string targets;
+    const std::string_view list = format->repacked_to;
+    for (size_t at = 0; at < list.size();) {
+      const size_t end = std::min(list.find(' ', at), list.size());
+      if (end > at) targets += (targets.empty() ? "" : ", ") + code(list.substr(at, end - at));
+      at = end + 1;
+    }
+    out += "| " + code(format->id) + " | " + cell(format->title) + " | " + (format->read() ? "yes" : "") +
+           " | " + (format->written() ? "yes" : "") + " | " + targets + " |\n";
+  }
   return out;
 }
 
