@@ -136,7 +136,7 @@ int run_folder_tool(const Session& session, const FolderOptions& options,
   };
   if (options.delete_source && !made->needed_later.empty()) {
     made->account.warnings.push_back("--delete-source keeps " + std::to_string(made->needed_later.size()) +
-                                     " source shards that hold tensors for another pass, " +
+                                     " source shards that hold tensors which are not in the output folder, " +
                                      quote_name(made->needed_later[0]) + " first.");
   }
   return run_plan(session, std::move(run));

@@ -23,7 +23,18 @@ Extent FolderFrame::stored(TensorRef ref) {
                tensor.bytes());
 }
 
+bool FolderFrame::is_in_output(const std::string& name) {
+  if (!looked_ && context.existing != nullptr) {
+    for (const Shard& shard : context.existing->shards)
+      for (const TensorInfo& tensor : shard.header.tensors) existing_.insert(tensor.name);
+  }
+  looked_ = true;
+  return existing_.count(name) != 0;
+}
+
 void FolderFrame::drop(TensorRef tensor, std::string reason) {
+  if (reason != kCompanionReason && !is_in_output(context.source.info(tensor).name))
+    kept_.insert(tensor.shard);
   dropped_.emplace_back(context.source.info(tensor).name, std::move(reason));
 }
 

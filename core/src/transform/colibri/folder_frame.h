@@ -13,6 +13,8 @@
 
 namespace tftf::colibri {
 
+inline constexpr std::string_view kCompanionReason = "companion";
+
 class FolderFrame {
  public:
   FolderFrame(const FolderContext& folder, std::string work)
@@ -27,9 +29,9 @@ class FolderFrame {
   Extent whole_input(uint32_t shard);
   Extent stored(TensorRef ref);
 
+  // Consumed with another tensor (kCompanionReason), or left out. What is left out and is not in the output folder
+  // either is still needed: its shard is no consumed one.
   void drop(TensorRef tensor, std::string reason);
-  // The shard holds what another pass needs: it is no consumed one.
-  void keep_source(uint32_t shard) { kept_.insert(shard); }
   // As ShardPlanner::side().
   Result<bool> side(std::string_view name, bool required);
   void add_side(SideOutput side) { sides_.push_back(std::move(side)); }
@@ -39,9 +41,12 @@ class FolderFrame {
 
  private:
   void fill_account();
+  bool is_in_output(const std::string& name);
 
   std::unordered_map<uint32_t, uint32_t> input_of_;  // shard to input
   std::unordered_set<uint32_t> kept_;
+  std::unordered_set<std::string_view> existing_;  // names in the output folder, once looked at
+  bool looked_ = false;
   std::vector<std::pair<std::string, std::string>> dropped_;  // name, reason
   std::vector<SideOutput> sides_;
 };

@@ -56,9 +56,11 @@ Result<uint64_t> check_outputs(const Checkpoint* existing, const std::vector<Pla
     for (const std::string& tensor : file.tensors) {
       const auto [at, fresh] = holder.emplace(tensor, file.name);
       if (fresh) continue;
+      const bool same = at->second == file.name;
       return Error{.code = ErrorCode::kRefusedCollision,
                    .message = "Tensor " + quote_name(tensor) + " would stand in " + quote_name(file.name) +
-                              " and in " + quote_name(at->second) + " (duplicate-tensor).",
+                              (same ? " twice" : " and in " + quote_name(at->second)) +
+                              " (duplicate-tensor).",
                    .file = std::string(at->second),
                    .tensor = tensor};
     }

@@ -63,8 +63,6 @@ class RepackFp8 final : public FolderTool {
     switch (kind) {
       case TensorKind::kSkip:
         planner.drop(ref, "not in this pass");
-        if (classify(tensor.name, {.layers = pass_.layers, .mtp = !pass_.mtp}) != kind)
-          planner.keep_source(ref.shard);
         return {};
       case TensorKind::kConsumed:
         planner.drop(ref, "companion");

@@ -190,7 +190,6 @@ void ShardPlanner::make(MadeTensors made) {
 }
 
 void ShardPlanner::drop(TensorRef tensor, std::string reason) { state_->drop(tensor, std::move(reason)); }
-void ShardPlanner::keep_source(uint32_t shard) { state_->keep_source(shard); }
 
 void ShardPlanner::stamp(const std::string& weight, Format format) {
   state_->open->stamps[weight] = std::string(format_info(format).name);

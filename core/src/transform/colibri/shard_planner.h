@@ -52,10 +52,8 @@ class ShardPlanner {
   void copy(TensorRef from, OutputEntry to);
   void literal(OutputEntry to, std::string bytes);
   void make(MadeTensors made);
-  // Consumed with another tensor, or left out; `reason` for the account.
+  // Consumed with another tensor ("companion"), or left out; `reason` for the account.
   void drop(TensorRef tensor, std::string reason);
-  // The source shard holds what another pass needs: --delete-source leaves it.
-  void keep_source(uint32_t shard);
   // A stamp of the open output (spec colibri 3.1), and a declared format (3.3).
   void stamp(const std::string& weight, Format format);
   void declare(Format format);

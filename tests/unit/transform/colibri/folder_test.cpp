@@ -66,8 +66,9 @@ TEST_CASE("FP8 repacks to the reference's bytes, main model and MTP layer") {
   CHECK(main->copied == kSides);
   CHECK(main->account.command == "colibri repack-fp8");
   CHECK(main->account.tensors_out == 57);
-  // The last shard holds the MTP layer and nothing of this pass.
-  CHECK(main->consumed ==
+  // Indexer tensors of the source are in no container: these shards are still needed.
+  CHECK(main->consumed.empty());
+  CHECK(main->needed_later ==
         std::vector<std::string>{"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors"});
 
   MemoryModel before =
@@ -236,6 +237,13 @@ TEST_CASE(
   REQUIRE(result.ok());
   CHECK(result->consumed.empty());
   CHECK(result->needed_later == std::vector<std::string>{"model.safetensors"});
+  // Once the other pass has been there, nothing is needed any more.
+  MemoryModel there;
+  there.files["mtp.safetensors"] =
+      model_file({{"model.layers.2.self_attn.o_proj.weight", DType::U8, {1}, "x"}});
+  const auto last = folder_tool_in_memory(source, repack_fp8(), &there);
+  REQUIRE(last.ok());
+  CHECK(last->consumed == std::vector<std::string>{"model.safetensors"});
   REQUIRE_FALSE(result->account.warnings.empty());
   CHECK(result->account.warnings[0].find("[100,300] from config.json") != std::string::npos);
 }

@@ -35,7 +35,7 @@ struct FolderPlan {
   std::vector<std::string> notes{};  // sentences that are no warnings
   // Input files that the plan is done with once its outputs are durable: what --delete-source removes.
   std::vector<std::string> consumed{};
-  std::vector<std::string> needed_later{};  // those that another pass needs
+  std::vector<std::string> needed_later{};  // those with tensors that are not in the output folder
 
   // A file that is written last, when there is one: its text from the SHA-256 of each output, hexadecimal. It is
   // beside what a plan can do, which knows no file that has been written.
