@@ -19,10 +19,11 @@ struct Node {
   std::string description;
   std::vector<Choice> options;
   std::vector<Node> commands;
+  bool is_group = false;  // one of the commands has to follow
 };
 
 Node read_tree(const CLI::App& app, const std::string& path) {
-  Node node{path, app.get_description(), {}, {}};
+  Node node{path, app.get_description(), {}, {}, app.get_require_subcommand_min() > 0};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty() || !option->nonpositional()) continue;
     Choice choice;
@@ -45,6 +46,13 @@ Node read_tree(const CLI::App& app, const std::string& path) {
     node.commands.push_back(
         read_tree(*command, path.empty() ? command->get_name() : path + " " + command->get_name()));
   }
+  return node;
+}
+
+// A command as the program that it is by another name (tftf-lint): paths begin behind it.
+Node as_program(Node node, size_t skip) {
+  node.path = node.path.size() > skip ? node.path.substr(skip + 1) : "";
+  for (Node& command : node.commands) command = as_program(std::move(command), skip);
   return node;
 }
 
@@ -75,7 +83,8 @@ void bash_cases(const Node& node, std::string& words, std::string& values) {
       }
     }
   }
-  words += "      " + quoted(node.path) + ") words=" + quoted(join(all)) + " ;;\n";
+  words += "      " + quoted(node.path) + ") words=" + quoted(join(all)) +
+           (node.is_group ? " group=yes" : "") + " ;;\n";
   for (const Node& command : node.commands) bash_cases(command, words, values);
 }
 
@@ -93,7 +102,7 @@ std::string bash(const Node& root, const std::string& program) {
   return "# bash completion of " + program + "\n_" + program +
          "() {\n"
          "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path='' next "
-         "words='' i\n"
+         "words='' group='' i\n"
          "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
          "    next=${path:+$path }${COMP_WORDS[i]}\n"
          "    case $next in\n"
@@ -102,7 +111,8 @@ std::string bash(const Node& root, const std::string& program) {
          ") path=$next ;;\n      *) break ;;\n    esac\n  done\n"
          "  case \"$path $previous\" in\n" +
          values + "    *)\n      case $path in\n" + words +
-         "      esac\n      if [[ $current != -* && -n $path ]]; then COMPREPLY=(); return; fi ;;\n  esac\n"
+         "      esac\n      if [[ $current != -* && -n $path && -z $group ]]; then COMPREPLY=(); return; fi "
+         ";;\n  esac\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n}\n"
          "complete -o default -o bashdefault -F _" +
          program + " " + program + "\n";
@@ -161,7 +171,7 @@ void zsh_functions(const Node& node, const std::string& program, std::string& te
 }
 
 std::string zsh(const Node& root, const std::string& program) {
-  std::string text = "#compdef " + program + "\n";
+  std::string text;
   zsh_functions(root, program, text);
   return text + "compdef _" + program + " " + program + "\n";
 }
@@ -210,9 +220,14 @@ void add_completion(CLI::App& app, Session& session) {
       add_command(app, session, "completion", "Print a script that completes commands and options",
                   [&app, &session, shell] {
                     const Node root = read_tree(app, "");
-                    session.print(*shell == "bash"  ? bash(root, session.program())
-                                  : *shell == "zsh" ? zsh(root, session.program())
-                                                    : fish(root, session.program()));
+                    const std::string program = session.program();
+                    const auto script = *shell == "bash" ? bash : (*shell == "zsh" ? zsh : fish);
+                    std::string text = *shell == "zsh" ? "#compdef " + program + " tftf-lint\n" : "";
+                    text += script(root, program);
+                    for (const Node& lint : root.commands)
+                      if (lint.path == "lint")
+                        text += script(as_program(lint, lint.path.size()), "tftf-lint");
+                    session.print(text);
                     return 0;
                   });
   command->add_option("SHELL", *shell, "Which shell")

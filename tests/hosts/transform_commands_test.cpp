@@ -478,19 +478,26 @@ TEST_CASE("every command has examples and says its exit statuses") {
 
 TEST_CASE("completion scripts know commands, options and their values") {
   const auto complete = [](const std::string& words) {
-    const std::string script = "source <(" TFTF_BIN "/tftf completion bash); COMP_WORDS=(" + words +
-                               "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _tftf; echo \"${COMPREPLY[@]}\"";
+    const std::string script =
+        "source <(" TFTF_BIN "/tftf completion bash); COMP_WORDS=(" + words +
+        "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _${COMP_WORDS[0]}; echo \"${COMPREPLY[@]}\"";
     return run_program({"/bin/bash", "-c", script}).out;
   };
-  CHECK(complete("tftf deq") == "dequant-fp8\n");
+  CHECK(complete("tftf dequant-") == "dequant-fp8\n");
   CHECK(complete("tftf dequant-fp8 --block") == "--block-size\n");
   CHECK(complete("tftf passthrough --dtype bf") == "bfloat16\n");
   CHECK(complete("tftf passthrough -i ''") == "\n");
+  CHECK(complete("tftf colibri resol") == "resolve\n");
+  CHECK(complete("tftf lint --format ju") == "junit\n");
+  CHECK(complete("tftf-lint --format ju") == "junit\n");
+  CHECK(complete("tftf-lint rul") == "rules\n");
+  CHECK(complete("tftf-lint model") == "\n");
   for (const char* shell : {"zsh", "fish"}) {
     const ProgramRun script = convert({"completion", shell}, ".");
     CHECK(script.status == 0);
     CHECK(script.out.find("dequant-fp8") != std::string::npos);
     CHECK(script.out.find("bfloat16") != std::string::npos);
+    CHECK(script.out.find("tftf-lint") != std::string::npos);
   }
 }
 
