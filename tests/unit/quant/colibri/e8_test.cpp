@@ -49,6 +49,38 @@ TEST_CASE("sign streams and block lengths equal the reference") {
   CHECK(e8_blocks(98304) == std::vector<uint64_t>{32768, 32768, 32768});
 }
 
+TEST_CASE("the lattice and the block lengths of all golden rows are the reference's") {
+  std::ifstream grid(std::string(TFTF_TEST_DATA) + "/golden/colibri/cases/e8-grid/out/grid.bin",
+                     std::ios::binary);
+  std::stringstream bytes;
+  bytes << grid.rdbuf();
+  const std::string want = bytes.str();
+  REQUIRE(want.size() == 1024);
+  // Entry e decoded with d = 2 and sub-scale code 0: db = 2 * 0.5 * 0.5, magnitude stored * 0.5.
+  for (size_t e = 0; e < 256; ++e) {
+    std::array<std::byte, kE8BlockBytes> block{};
+    block[0] = static_cast<std::byte>(e);
+    store_le<uint16_t>(block.data() + 96, 0x4000);
+    std::array<float, kE8Block> values;
+    decode_e8_block(Block(block.data(), kE8BlockBytes), values);
+    for (size_t i = 0; i < 4; ++i)
+      CHECK(values[i] == static_cast<float>(static_cast<uint8_t>(want[4 * e + i])) * 0.25f);
+  }
+  std::ifstream lengths(std::string(TFTF_TEST_DATA) + "/golden/colibri/cases/q-e8-signs/out/rot_blocks.json");
+  std::stringstream text;
+  text << lengths.rdbuf();
+  const auto document = parse_json(text.str(), JsonDialect::kStrict);
+  REQUIRE_FALSE(document.error);
+  REQUIRE(document.root.is_object());
+  REQUIRE_FALSE(document.root.members.empty());
+  for (const JsonValue::Member& member : document.root.members) {
+    std::vector<uint64_t> blocks;
+    for (const JsonValue& length : member.second.elements)
+      blocks.push_back(static_cast<uint64_t>(*length.as_integer()));
+    CHECK(e8_blocks(std::stoull(member.first)) == blocks);
+  }
+}
+
 TEST_CASE("blocks are coded and decoded as by the reference codec") {
   const auto values = floats(tensor("q-e8-codec/in/w.safetensors", "w"));
   const auto packed = tensor("q-e8-codec/out/codec.safetensors", "packed");
