@@ -141,7 +141,8 @@ std::optional<RansFailure> decode_rans(Bytes record, const RansTable& table, uin
     return RansFailure{kPadNonzero, "padding bytes are not zero"};
   packed.assign(to_size(frame.bytes), std::byte{0});
   for (uint32_t i = 0; i < kRansStreams; ++i) {
-    const Bytes stream = record.subspan(to_size(kRansRecordHeader + frame.offsets[i]), frame.stream_bytes(i));
+    const Bytes stream =
+        record.subspan(to_size(kRansRecordHeader + frame.offsets[i]), to_size(frame.stream_bytes(i)));
     if (auto fault = decode_stream(stream, frame.symbols, i, table, packed))
       return RansFailure{*fault, "stream " + std::to_string(i)};
   }
