@@ -12,11 +12,6 @@ namespace {
 
 constexpr uint32_t kFirstState = 1u << 23;
 
-uint32_t next_state(const RansTable& table, uint32_t symbol, uint32_t state) {
-  const uint32_t f = table.freq[symbol];
-  return (state / f << table.scale_bits) + state % f + table.start[symbol];
-}
-
 std::string number_list(const std::array<uint32_t, 16>& numbers) {
   std::string text = "[";
   for (const uint32_t n : numbers) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
@@ -26,8 +21,23 @@ std::string number_list(const std::array<uint32_t, 16>& numbers) {
 }  // namespace
 
 RansEncoder::RansEncoder(const RansTable& table) : table_(table) {
-  for (size_t s = 0; s < 16; ++s)
-    limit_[s] = (static_cast<uint64_t>(kFirstState >> table.scale_bits) << 8) * table.freq[s];
+  for (size_t s = 0; s < 16; ++s) {
+    const uint32_t f = table.freq[s];
+    limit_[s] = (static_cast<uint64_t>(kFirstState >> table.scale_bits) << 8) * f;
+    if (f == 0) continue;
+    // x / f is x * reciprocal >> shift for every x below 2^31, as states are when a symbol is taken: the reciprocal is
+    // off by less than 1 / f in its last place, and 2^shift is at least 2^31 f.
+    uint32_t bits = 0;
+    while ((1u << bits) < f) ++bits;
+    shift_[s] = 31 + bits;
+    reciprocal_[s] = ((uint64_t{1} << shift_[s]) + f - 1) / f;
+  }
+}
+
+uint32_t RansEncoder::next_state(uint32_t symbol, uint32_t state) const noexcept {
+  const auto quotient = static_cast<uint32_t>(state * reciprocal_[symbol] >> shift_[symbol]);
+  const uint32_t rest = state - quotient * table_.freq[symbol];
+  return (quotient << table_.scale_bits) + rest + table_.start[symbol];
 }
 
 bool RansEncoder::measure_streams(Bytes packed) noexcept {
@@ -43,7 +53,7 @@ bool RansEncoder::measure_streams(Bytes packed) noexcept {
       if (limit_[symbol] == 0) return false;
       uint32_t state = states[stream];
       for (; state >= limit_[symbol]; state >>= 8) ++sizes_[stream];
-      states[stream] = next_state(table_, symbol, state);
+      states[stream] = next_state(symbol, state);
     }
   }
   return true;
@@ -82,7 +92,7 @@ bool RansEncoder::encode(Bytes packed, MutableBytes record) noexcept {
       const auto stream = static_cast<size_t>((2 * at + high) % kRansStreams);
       uint32_t state = states[stream];
       for (; state >= limit_[symbol]; state >>= 8) *--ends[stream] = static_cast<std::byte>(state & 255);
-      states[stream] = next_state(table_, symbol, state);
+      states[stream] = next_state(symbol, state);
     }
   }
   for (size_t s = 0; s < kRansStreams; ++s) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tftf/base/escape.h"
+#include "tftf/base/size_text.h"
 #include "tftf/quant/registry.h"
 
 namespace tftf::colibri {
@@ -67,6 +68,7 @@ void FolderFrame::fill_account() {
   const LayoutReport layouts = detect_layouts(context.source.checkpoint(), context.values);
   for (const QuantFinding& finding : layouts.findings)
     account.layouts.push_back({std::string(finding.layout), finding.matches.size(), finding.evidence});
+  warn_of_missing_shards();
   if (context.existing == nullptr) return;
   for (const FileEntry& file : context.existing->listing.files) {
     if (file.name.starts_with(".") && file.name.ends_with("progress.json")) {
@@ -74,6 +76,19 @@ void FolderFrame::fill_account() {
                                  " of another converter is in the output folder and is ignored.");
     }
   }
+}
+
+void FolderFrame::warn_of_missing_shards() {
+  std::string first;
+  uint64_t missing = 0;
+  for (const Shard& shard : context.source.checkpoint().shards) {
+    if (!shard.listed || shard.status != ShardStatus::kMissing) continue;
+    if (missing++ == 0) first = shard.name;
+  }
+  if (missing == 0) return;
+  account.warnings.push_back("The index of the source names " + grouped_digits(missing) +
+                             (missing == 1 ? " shard that is" : " shards that are") + " not there, " +
+                             quote_name(first) + " first: the result lacks what they hold.");
 }
 
 Result<FolderPlan> FolderFrame::finish() {

@@ -41,6 +41,7 @@ class FolderFrame {
 
  private:
   void fill_account();
+  void warn_of_missing_shards();
   bool is_in_output(const std::string& name);
 
   std::unordered_map<uint32_t, uint32_t> input_of_;  // shard to input

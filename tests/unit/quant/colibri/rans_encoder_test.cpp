@@ -59,6 +59,49 @@ TEST_CASE("a symbol that was not counted ends the coding instead of looping") {
   CHECK_FALSE(encoder.encode(other, record));
 }
 
+TEST_CASE("streams are those of the plain division, whatever the frequencies") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    // Frequencies from 1 to nearly all, in any number of symbols.
+    std::array<uint64_t, 16> histogram{};
+    const size_t kinds = 1 + random() % 16;
+    std::vector<uint32_t> symbols;
+    for (size_t k = 0; k < kinds; ++k) {
+      const uint32_t symbol = random() % 16;
+      histogram[symbol] += 1 + random() % (1u << (random() % 20));
+      symbols.push_back(symbol);
+    }
+    const RansTable table = rans_table(histogram);
+    std::vector<std::byte> packed(1 + random() % 2000);
+    for (auto& b : packed)
+      b = static_cast<std::byte>(symbols[random() % kinds] | symbols[random() % kinds] << 4);
+    const auto record = encode_rans(packed, table);
+    REQUIRE_FALSE(record.empty());
+    // Stream by stream with the division of the specification.
+    for (uint32_t stream = 0; stream < kRansStreams; stream += 17) {
+      std::vector<std::byte> want;
+      uint32_t x = 1u << 23;
+      const uint64_t count = 2 * packed.size();
+      for (uint64_t j = count; j-- > 0;) {
+        if (j % kRansStreams != stream) continue;
+        const uint32_t symbol =
+            static_cast<uint32_t>(packed[static_cast<size_t>(j / 2)]) >> (4 * (j % 2)) & 15;
+        const uint32_t f = table.freq[symbol];
+        while (x >= (uint64_t{1} << 17) * f) {
+          want.insert(want.begin(), static_cast<std::byte>(x & 255));
+          x >>= 8;
+        }
+        x = (x / f << 14) + x % f + table.start[symbol];
+      }
+      for (int i = 0; i < 4; ++i, x >>= 8) want.insert(want.begin(), static_cast<std::byte>(x & 255));
+      const auto at = [&](uint32_t i) { return load_le<uint32_t>(record.data() + 16 + 4 * i); };
+      const auto begin = record.begin() + static_cast<ptrdiff_t>(kRansRecordHeader + at(stream));
+      CHECK(std::vector<std::byte>(begin, begin + static_cast<ptrdiff_t>(at(stream + 1) - at(stream))) ==
+            want);
+    }
+  }
+}
+
 TEST_CASE("the table's text is JSON with sorted keys that tells the table") {
   const RansTable table = table_for(skewed_nibbles(5000, 3));
   const std::string text = rans_table_text(table);

@@ -214,6 +214,16 @@ TEST_CASE("earlier passes in the output folder: equal names, stamps of all, brok
   CHECK(folder_tool_in_memory(source, repack_fp8(), &there).error().code == ErrorCode::kRefusedOutput);
 }
 
+TEST_CASE("shards that the index names and the folder lacks are told") {
+  MemoryModel source = small_source(fp8_pair(kOutputProjection, 200, 300, 1));
+  source.files["model.safetensors.index.json"] =
+      R"({"weight_map": {"a": "model.safetensors", "b": "gone.safetensors"}})";
+  const auto result = folder_tool_in_memory(source, repack_fp8());
+  REQUIRE(result.ok());
+  REQUIRE_FALSE(result->account.warnings.empty());
+  CHECK(result->account.warnings.back().find("\"gone.safetensors\"") != std::string::npos);
+}
+
 TEST_CASE("broken and empty sources are refused") {
   MemoryModel source = small_source(fp8_pair(kOutputProjection, 200, 300, 1));
   source.files["second.safetensors"] = source.files["model.safetensors"].substr(0, 100);

@@ -30,9 +30,13 @@ class RansEncoder {
   // Bytes of each stream; false for an unknown symbol.
   bool measure_streams(Bytes packed) noexcept;
   uint64_t record_bytes() const noexcept;
+  // The state after a symbol whose frequency is not 0; `state` < 2^31.
+  uint32_t next_state(uint32_t symbol, uint32_t state) const noexcept;
 
   const RansTable& table_;
   std::array<uint64_t, 16> limit_{};  // states from which a byte is emitted before the symbol
+  std::array<uint64_t, 16> reciprocal_{};
+  std::array<uint32_t, 16> shift_{};
   std::array<uint64_t, kRansStreams> sizes_{};
 };
 
