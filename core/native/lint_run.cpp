@@ -110,7 +110,8 @@ class Stage {
     uint64_t total = 0;
     for (uint32_t i = 0; i < piece.count; ++i) {
       const DataPass::Part& part = piece.parts[i];
-      if (buffers[i].empty()) buffers[i].resize(DataPass::kMaxPiece);
+      if (buffers[i].size() < part.range.length)
+        buffers[i].resize(static_cast<size_t>(std::max(part.range.length, DataPass::kMaxPiece)));
       const MutableBytes into(buffers[i].data(), static_cast<size_t>(part.range.length));
       total += part.range.length;
       {
@@ -154,6 +155,7 @@ Result<void> run_data_pass(const LintTree& tree, LintResult& result, const DataP
     more = pass.next_stage();
     comparing = true;
   }
+  pass.amend(result);
   Diagnostics findings = check_data(result, pass.take());
   result.findings.insert(result.findings.end(), std::make_move_iterator(findings.begin()),
                          std::make_move_iterator(findings.end()));

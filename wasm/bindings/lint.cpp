@@ -89,6 +89,7 @@ class LintRun {
   bool data_failed(uint32_t file) const { return pass_->failed(file); }
   bool next_stage() { return pass_->next_stage(); }
   void finish_data() {
+    pass_->amend(result_);
     Diagnostics findings = check_data(result_, pass_->take(), &result_.omitted);
     result_.findings.insert(result_.findings.end(), std::make_move_iterator(findings.begin()),
                             std::make_move_iterator(findings.end()));

@@ -1,6 +1,7 @@
 // CO025: range-coded records, by the library of rans-verify.
 #include <algorithm>
 
+#include "lint/colibri_judgement.h"
 #include "lint/colibri_rules.h"
 #include "tftf/base/affix.h"
 #include "tftf/base/checked.h"
@@ -11,13 +12,8 @@ namespace {
 
 void report_rans(ColibriFindings& findings, const std::string& file, const std::string& tensor,
                  std::string_view reason, std::string detail) {
-  Diagnostic* finding = findings.of(file).add(Rule::CO025);
-  if (!finding) return;
-  if (!tensor.empty()) finding->subject = tensor;
-  finding->values = {{"class", std::string(reason)},
-                     {"tensor", tensor.empty() ? DiagnosticValue() : DiagnosticValue(tensor)},
-                     {"tensor_text", tensor.empty() ? std::string() : " of " + quote_name(tensor)},
-                     {"detail", std::move(detail)}};
+  if (Diagnostic* finding = findings.of(file).add(Rule::CO025))
+    *finding = rans_finding(file, tensor, reason, std::move(detail));
 }
 
 // A shard of the coder's, or one that says it holds records.
@@ -65,13 +61,14 @@ void check_decoded_size(ColibriFindings& findings, const ColibriPair& pair) {
 
 }  // namespace
 
-void check_colibri_rans(ColibriFindings& findings, const ColibriInput& input) {
+void check_colibri_rans(ColibriFindings& findings, const ColibriInput& input, LintResult& result) {
   for (const TreeFile* file : input.container->shards()) {
     if (!holds_records(*input.container, *file)) continue;
     // The scan's findings are still its own here.
     const colibri::RansShard shard = colibri::check_rans_shard(file->name, *file->scan, input.manifest);
     for (const colibri::RansRefusal& refusal : shard.refusals)
       report_rans(findings, std::string(file->path), refusal.tensor, refusal.reason, refusal.detail);
+    if (shard.table && !shard.records.empty()) result.rans_tables.push_back(*shard.table);
     for (const colibri::RansRecord& record : shard.records) {
       const std::string& name = file->scan->header.tensors[record.tensor].name;
       const auto* head = file->colibri.record(record.tensor);
@@ -81,6 +78,9 @@ void check_colibri_rans(ColibriFindings& findings, const ColibriInput& input) {
       else if (!head && file->scan->header.tensors[record.tensor].bytes() < colibri::kRansRecordHeader)
         report_rans(findings, std::string(file->path), name, "E_TRUNCATED",
                     "the record is shorter than its header");
+      else
+        result.rans_checks.push_back(
+            {input.place_of({file, record.tensor}), static_cast<uint32_t>(result.rans_tables.size() - 1)});
     }
   }
   for (const ColibriPair& pair : input.container->pairs) check_decoded_size(findings, pair);

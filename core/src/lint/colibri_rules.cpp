@@ -225,4 +225,36 @@ void check_colibri_pairs(ColibriFindings& findings, const ColibriInput& input) {
   }
 }
 
+std::vector<ColibriCheck> colibri_checks(const ColibriInput& input) {
+  std::vector<ColibriCheck> checks;
+  for (const ColibriPair& pair : input.container->pairs) {
+    if (!pair.resolution || !pair.resolution->format) continue;
+    const Format taken = *pair.resolution->format;
+    const auto readings = colibri::possible_readings(pair.sizes.rows, pair.sizes.columns,
+                                                     pair.sizes.weight_bytes, pair.sizes.scale_bytes);
+    if (taken != Format::kInt4Grouped && (pair.sizes.stamp || readings.size() < 2)) continue;
+    ColibriCheck check;
+    check.weight = input.place_of(pair.weight);
+    check.scales = input.place_of(pair.scales);
+    check.rows = pair.sizes.rows;
+    check.columns = pair.sizes.columns;
+    check.row_bytes = pair.sizes.weight_bytes / pair.sizes.rows;
+    check.row_scales = pair.sizes.scale_bytes / 4 / pair.sizes.rows;
+    check.tag_is_six = pair.scales.file->colibri.tag(pair.scales.number) == colibri::kE8Tag;
+    check.candidates.push_back({taken, pair.resolution->group_size});
+    for (const colibri::Reading& reading : readings) {
+      if (reading.format != Format::kInt4Grouped) {
+        if (reading.format != taken) check.candidates.push_back({reading.format, 0});
+        continue;
+      }
+      for (uint64_t group = reading.least_group; group <= reading.most_group; ++group)
+        if (group != pair.resolution->group_size) check.candidates.push_back({reading.format, group});
+    }
+    // FP8's scales are no whole number a row; they say nothing about its codes.
+    if (pair.sizes.scale_bytes / 4 != check.row_scales * check.rows) check.row_scales = 0;
+    checks.push_back(std::move(check));
+  }
+  return checks;
+}
+
 }  // namespace tftf

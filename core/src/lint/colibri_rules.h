@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "container/finding_list.h"
@@ -32,16 +33,19 @@ struct ColibriInput {
   bool complete = false;  // every shard of the folder could be read
   const colibri::RansManifest* manifest = nullptr;
   std::vector<std::string> shard_names;  // base names of all shards, also unreadable ones
+  std::function<TensorPlace(const ColibriTensor&)> place_of{};  // in the result
 };
 
 // Pairs: CO001 to CO007, CO012, CO013, CO016, CO017, CO021, CO026.
 void check_colibri_pairs(ColibriFindings& findings, const ColibriInput& input);
+// The pairs whose reading the data pass judges: those of CO012, CO016 and CO017, and every int4-grouped one.
+std::vector<ColibriCheck> colibri_checks(const ColibriInput& input);
 // Stamps and lone tensors: CO008 to CO011, CO014, CO015, CO018, CO020, CO027, CO110.
 void check_colibri_stamps(ColibriFindings& findings, const ColibriInput& input);
 // The model as a whole: CO019, CO022 to CO024.
 void check_colibri_model(ColibriFindings& findings, const ColibriInput& input);
-// CO025.
-void check_colibri_rans(ColibriFindings& findings, const ColibriInput& input);
+// CO025; records whose heads are sound are left for the data pass.
+void check_colibri_rans(ColibriFindings& findings, const ColibriInput& input, LintResult& result);
 
 // A finding about a weight, with the values that all rules about pairs have; null when it is only counted.
 Diagnostic* colibri_pair_finding(ColibriFindings& findings, Rule rule, const ColibriPair& pair);

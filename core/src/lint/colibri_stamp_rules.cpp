@@ -36,8 +36,10 @@ void report_stamp_refusal(ColibriFindings& findings, const colibri::StampRefusal
 
 void check_each_stamp(ColibriFindings& findings, const ColibriInput& input) {
   const ColibriContainer& container = *input.container;
-  for (const auto& [file, stamp] : container.stamps) {
-    const auto& [name, format] = stamp;
+  for (const auto& entry : container.stamps) {
+    const TreeFile* file = entry.first;
+    const std::string& name = entry.second.first;
+    const std::string& format = entry.second.second;
     const bool rans = format == colibri::kRansStamp;  // judged as CO025
     const bool stored = container.find(name).has_value();
     const bool scaled = container.find(name + std::string(kColibriScales)).has_value();

@@ -6,7 +6,9 @@
 #include <optional>
 #include <tuple>
 
+#include "lint/colibri_judgement.h"
 #include "tftf/base/checked.h"
+#include "tftf/quant/colibri/rans_check.h"
 #include "tftf/simd/floats.h"
 
 namespace tftf {
@@ -46,10 +48,25 @@ uint64_t index_or_zero(uint64_t index) { return index == Scan::kNone ? 0 : index
 
 }  // namespace
 
+// Rows of a colibri weight, or one record.
+struct ColibriPiece {
+  uint32_t check = 0;  // in LintResult::colibri_checks, or rans_checks
+  bool record = false;
+  uint64_t first_row = 0;
+  uint64_t rows = 0;
+};
+
+// Longer records are left to rans-verify, which needs no memory for them.
+constexpr uint64_t kMaxRecord = 64 << 20;
+
 struct DataPass::State {
   const LintResult* result;
-  std::vector<Task> tasks;  // by file and offset
-  std::vector<Scan> scans;  // parallel to tasks
+  uint64_t first_colibri = 0;  // piece of the first stage
+  std::vector<ColibriPiece> colibri_pieces;
+  std::vector<std::vector<ColibriSeen>> colibri_seen;           // by check
+  std::vector<std::optional<colibri::RansFailure>> rans_found;  // by check
+  std::vector<Task> tasks;                                      // by file and offset
+  std::vector<Scan> scans;                                      // parallel to tasks
   std::vector<double> firsts;
   std::vector<ContentHash> hashes;  // per piece, then per task
   std::vector<Pair> pairs;
@@ -82,7 +99,59 @@ struct DataPass::State {
     return task;
   }
   void find_pairs();
+  void cut_colibri();
+  Part tensor_part(TensorPlace place, uint64_t begin, uint64_t length) const {
+    const HeaderScan& scan = result->files[place.file].scan;
+    return {place.file,
+            {scan.header.data_offset() + scan.header.tensors[place.tensor].begin + begin, length}};
+  }
+  Piece colibri_piece(const ColibriPiece& piece) const;
 };
+
+// Whole rows, so that neither their codes nor their scales are longer than a piece; longer rows are left alone.
+void DataPass::State::cut_colibri() {
+  first_colibri = pieces;
+  const auto sound = [&](TensorPlace place) { return result->files[place.file].scan.sound; };
+  for (uint32_t i = 0; i < result->colibri_checks.size(); ++i) {
+    const ColibriCheck& check = result->colibri_checks[i];
+    const uint64_t row = std::max(check.row_bytes, check.row_scales * 4);
+    if (row == 0 || row > kMaxPiece || !sound(check.weight) || !sound(check.scales)) continue;
+    for (uint64_t at = 0; at < check.rows;) {
+      const uint64_t rows = std::min(check.rows - at, kMaxPiece / row);
+      colibri_pieces.push_back({i, false, at, rows});
+      bytes += rows * (check.row_bytes + check.row_scales * 4);
+      at += rows;
+    }
+  }
+  for (uint32_t i = 0; i < result->rans_checks.size(); ++i) {
+    const TensorPlace place = result->rans_checks[i].record;
+    if (!sound(place)) continue;
+    const uint64_t length = result->files[place.file].scan.header.tensors[place.tensor].bytes();
+    if (length == 0 || length > kMaxRecord) continue;
+    colibri_pieces.push_back({i, true, 0, 0});
+    bytes += length;
+  }
+  pieces += colibri_pieces.size();
+  colibri_seen.resize(result->colibri_checks.size());
+  rans_found.resize(result->rans_checks.size());
+}
+
+DataPass::Piece DataPass::State::colibri_piece(const ColibriPiece& piece) const {
+  Piece out;
+  if (piece.record) {
+    const TensorPlace place = result->rans_checks[piece.check].record;
+    out.parts[0] = tensor_part(place, 0, result->files[place.file].scan.header.tensors[place.tensor].bytes());
+    return out;
+  }
+  const ColibriCheck& check = result->colibri_checks[piece.check];
+  out.count = 2;
+  out.parts[0] = tensor_part(check.weight, piece.first_row * check.row_bytes, piece.rows * check.row_bytes);
+  const uint64_t scales = check.row_scales * 4;
+  out.parts[1] = check.row_scales == 0
+                     ? tensor_part(check.scales, 0, 4)
+                     : tensor_part(check.scales, piece.first_row * scales, piece.rows * scales);
+  return out;
+}
 
 DataPass::DataPass(const LintResult& result) : state_(std::make_unique<State>()) {
   State& s = *state_;
@@ -116,6 +185,7 @@ DataPass::DataPass(const LintResult& result) : state_(std::make_unique<State>())
   s.scans.resize(s.tasks.size());
   s.firsts.resize(s.tasks.size());
   s.hashes.resize(to_size(s.pieces));
+  s.cut_colibri();
 }
 
 DataPass::~DataPass() = default;
@@ -129,6 +199,8 @@ uint64_t DataPass::bytes() const { return state_->bytes; }
 DataPass::Piece DataPass::piece(uint64_t index) const {
   const State& s = *state_;
   Piece out;
+  if (s.stage == 1 && index >= s.first_colibri)
+    return s.colibri_piece(s.colibri_pieces[to_size(index - s.first_colibri)]);
   if (s.stage == 1) {
     const Task& task = s.tasks[s.task_of(index)];
     out.parts[0] = s.part(task, index - task.first_piece);
@@ -150,6 +222,20 @@ DataPass::Found DataPass::run(uint64_t index, std::array<Bytes, 2> bytes,
                   std::memcmp(bytes[0].data(), bytes[1].data(), bytes[0].size()) == 0;
     return found;
   }
+  if (index >= s.first_colibri) {
+    const ColibriPiece& piece = s.colibri_pieces[to_size(index - s.first_colibri)];
+    if (piece.record) {
+      const RansCheck& check = s.result->rans_checks[piece.check];
+      colibri::RansRecordCheck record(s.result->rans_tables[check.table], bytes[0].size());
+      record.feed(bytes[0]);
+      found.rans = record.finish();
+      return found;
+    }
+    const ColibriCheck& check = s.result->colibri_checks[piece.check];
+    found.colibri.resize(check.candidates.size());
+    scan_colibri_rows(check, bytes[0], bytes[1], found.colibri);
+    return found;
+  }
   const Task& task = s.tasks[s.task_of(index)];
   const uint64_t first = elements_in(task.dtype, task.piece_bytes) * (index - task.first_piece);
   kernels.scan(task.dtype, bytes[0].data(), first, elements_in(task.dtype, bytes[0].size()), found.scan);
@@ -165,6 +251,17 @@ void DataPass::add(uint64_t index, const Found& found) {
   if (s.stage == 2) {
     Pair& pair = s.pairs[s.pair_of(index)];
     pair.equal = pair.equal && found.equal;
+    return;
+  }
+  if (index >= s.first_colibri) {
+    const ColibriPiece& piece = s.colibri_pieces[to_size(index - s.first_colibri)];
+    if (piece.record) {
+      s.rans_found[piece.check] = found.rans;
+      return;
+    }
+    std::vector<ColibriSeen>& seen = s.colibri_seen[piece.check];
+    seen.resize(found.colibri.size());
+    for (size_t i = 0; i < seen.size(); ++i) seen[i].merge(found.colibri[i]);
     return;
   }
   const size_t number = s.task_of(index);
@@ -240,6 +337,24 @@ bool DataPass::next_stage() {
   s.pieces = s.bytes = 0;
   s.find_pairs();
   return s.pieces != 0 || next_stage();
+}
+
+void DataPass::amend(LintResult& result) const {
+  const State& s = *state_;
+  std::vector<std::vector<ColibriSeen>> seen = s.colibri_seen;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    const ColibriCheck& check = result.colibri_checks[i];
+    if (s.bad[check.weight.file] || s.bad[check.scales.file]) seen[i].clear();
+  }
+  judge_colibri(result, seen);
+  for (size_t i = 0; i < s.rans_found.size(); ++i) {
+    const TensorPlace place = result.rans_checks[i].record;
+    if (!s.rans_found[i] || s.bad[place.file]) continue;
+    const LintedFile& file = result.files[place.file];
+    result.findings.push_back(rans_finding(file.path, file.scan.header.tensors[place.tensor].name,
+                                           colibri::rans_fault_class(s.rans_found[i]->fault),
+                                           s.rans_found[i]->detail));
+  }
 }
 
 std::vector<FileStatistics> DataPass::take() {

@@ -234,7 +234,11 @@ class Run {
     check_colibri_pairs(findings, input);
     check_colibri_stamps(findings, input);
     check_colibri_model(findings, input);
-    check_colibri_rans(findings, input);
+    input.place_of = [this](const ColibriTensor& tensor) {
+      return TensorPlace{weight_number(*tensor.file), tensor.number};
+    };
+    check_colibri_rans(findings, input, out_);
+    for (ColibriCheck& check : colibri_checks(input)) out_.colibri_checks.push_back(std::move(check));
     findings.take(out_.findings, out_.omitted);
   }
 

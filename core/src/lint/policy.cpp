@@ -209,6 +209,8 @@ IssueList apply_policy(std::span<PathFindings> paths, const LintPolicy& policy) 
   const size_t rules = all_rules().size();
   std::vector<bool> reported(rules);
   std::vector<Severity> severities(rules);
+  std::vector<bool> overridden(rules);
+  for (const auto& [rule, severity] : policy.overrides) overridden[static_cast<size_t>(rule)] = true;
   for (size_t i = 0; i < rules; ++i) {
     reported[i] = policy.reports(static_cast<Rule>(i));
     severities[i] = policy.severity(static_cast<Rule>(i));
@@ -226,11 +228,13 @@ IssueList apply_policy(std::span<PathFindings> paths, const LintPolicy& policy) 
         file = finding.file;
         std::fill(in_file.begin(), in_file.end(), 0);
       }
-      ++list.counts[static_cast<size_t>(severities[rule])];
+      const Severity severity =
+          overridden[rule] ? severities[rule] : finding.severity.value_or(severities[rule]);
+      ++list.counts[static_cast<size_t>(severity)];
       if (++in_file[rule] > limit)
         ++cut[{file, finding.rule}];
       else
-        list.issues.push_back({std::move(finding), severities[rule], static_cast<uint32_t>(input)});
+        list.issues.push_back({std::move(finding), severity, static_cast<uint32_t>(input)});
     }
     for (const OmittedFindings& omitted : paths[input].omitted) {
       const auto rule = static_cast<size_t>(omitted.rule);

@@ -52,6 +52,7 @@ struct Diagnostic {
   uint64_t line = 0;                   // of text files, from 1; 0 when there is none
   uint64_t column = 0;                 // code points from 1
   std::vector<std::pair<std::string, DiagnosticValue>> values;  // by template name
+  std::optional<Severity> severity;  // where it is not the rule's: what the data have settled
 };
 
 using Diagnostics = std::vector<Diagnostic>;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace tftf {
 
 class DataPass {
  public:
-  // Longest run of bytes that a piece reads from a file.
+  // Longest run of bytes that a piece reads from a file; only range-coded records are read whole.
   static constexpr uint64_t kMaxPiece = 1 << 20;
 
   // A byte range of one file, or in the second stage two of equal length that must be compared.
@@ -33,8 +34,10 @@ class DataPass {
   struct Found {
     Scan scan;
     ContentHash hash;
-    double first = 0;    // value of element 0, in the piece that holds it
-    bool equal = false;  // second stage: the bytes of both parts
+    double first = 0;                    // value of element 0, in the piece that holds it
+    bool equal = false;                  // second stage: the bytes of both parts
+    std::vector<ColibriSeen> colibri{};  // of rows with their scales: by candidate
+    std::optional<colibri::RansFailure> rans{};
   };
 
   // All non-empty tensors of the sound files. `result` must outlive this.
@@ -43,7 +46,8 @@ class DataPass {
   DataPass(DataPass&&) noexcept;
   DataPass& operator=(DataPass&&) noexcept;
 
-  // Pieces of the stage at hand, ordered by file and offset.
+  // Pieces of the stage at hand, ordered by file and offset; after those of the first stage come rows of colibri weights
+  // with their scales (two parts), and range-coded records.
   uint64_t piece_count() const;
   Piece piece(uint64_t index) const;
   // Bytes that the stage reads.
@@ -60,6 +64,9 @@ class DataPass {
   // When all pieces of the stage were added: goes to the next one, false when there is none. The second stage
   // compares the bytes of tensors whose hashes are equal.
   bool next_stage();
+  // Applies what was found about colibri containers to the findings of `result`, which must be the one that this was made
+  // with. Before take().
+  void amend(LintResult& result) const;
   // Parallel to LintResult::files. Hashes are equal for tensors whose bytes were compared and found equal,
   // for no others.
   std::vector<FileStatistics> take();

@@ -12,6 +12,7 @@
 #include "tftf/base/bytes.h"
 #include "tftf/container/header.h"
 #include "tftf/diagnostic/diagnostic.h"
+#include "tftf/lint/colibri_check.h"
 
 namespace tftf {
 
@@ -59,12 +60,6 @@ struct LintedFile {
   bool adapter = false;  // LO007 and LO014 apply to its values
 };
 
-// A tensor: position in LintResult::files and in that file's header.
-struct TensorPlace {
-  uint32_t file = 0;
-  uint32_t tensor = 0;
-};
-
 struct AdapterFacts {
   std::string peft_type;  // as written; "MLX" for MLX's adapters; empty without a usable configuration
   std::optional<int64_t> rank;
@@ -103,6 +98,9 @@ struct LintResult {
   std::vector<LintedFile> files;
   std::vector<LintedFolder> folders;
   std::vector<TiedHead> tied_heads;
+  std::vector<ColibriCheck> colibri_checks;
+  std::vector<RansCheck> rans_checks;
+  std::vector<colibri::RansTable> rans_tables;
   std::optional<std::string> base_problem;  // why --base cannot serve: no readable weights or index in it
 };
 
