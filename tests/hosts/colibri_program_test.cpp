@@ -19,7 +19,7 @@ namespace {
 
 const std::string kColibri = TFTF_TEST_DATA "/golden/colibri";
 
-ProgramRun colibri_tool(std::vector<std::string> arguments) {
+ProgramRun container_tool(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {TFTF_BIN "/tftf", "colibri"});
   return test::run_program(arguments);
 }
@@ -70,7 +70,7 @@ TEST_CASE("rans-verify: the reference's verdicts") {
     INFO(one["id"]);
     ScratchFolder scratch;
     make_verify_case(scratch, one["patch"]);
-    const ProgramRun run = colibri_tool({"rans-verify", scratch.path().string(), "--json"});
+    const ProgramRun run = container_tool({"rans-verify", scratch.path().string(), "--json"});
     const Json verdict = Json::parse(run.out);
     Json refusals = Json::array();
     for (const Json& refusal : verdict["refusals"])
@@ -86,23 +86,23 @@ TEST_CASE("rans-verify: shards that are missing, foreign or not there; folders t
   ScratchFolder scratch;
   make_verify_case(scratch, Json::object());
   std::filesystem::copy(scratch / "out-rans-00000.safetensors", scratch / "out-rans-00001.safetensors");
-  ProgramRun run = colibri_tool({"rans-verify", scratch.path().string()});
+  ProgramRun run = container_tool({"rans-verify", scratch.path().string()});
   CHECK(run.status == 1);
   CHECK(run.out ==
         "REFUSE out-rans-00001.safetensors - E_DIGEST_MISSING: the manifest does not list it\n"
         "RESULT: REFUSE (1 refusal(s))\n");
   std::filesystem::remove(scratch / "out-rans-00000.safetensors");
-  run = colibri_tool({"rans-verify", scratch.path().string()});
+  run = container_tool({"rans-verify", scratch.path().string()});
   CHECK(run.out.find("REFUSE out-rans-00000.safetensors - E_SHARD_MALFORMED: the manifest lists it") == 0);
   scratch.write("out-rans-00001.safetensors", "short");
   std::filesystem::remove(scratch / "repack-manifest.json");
-  run = colibri_tool({"rans-verify", scratch.path().string()});
+  run = container_tool({"rans-verify", scratch.path().string()});
   CHECK(run.out.find("E_SHARD_MALFORMED") != std::string::npos);
   CHECK(run.status == 1);
   ScratchFolder empty;
-  CHECK(colibri_tool({"rans-verify", empty.path().string()}).status == 1);
-  CHECK(colibri_tool({"rans-verify", scratch / "out-rans-00001.safetensors"}).status == 2);
-  CHECK(colibri_tool({"rans-verify", scratch / "nothing"}).status == 2);
+  CHECK(container_tool({"rans-verify", empty.path().string()}).status == 1);
+  CHECK(container_tool({"rans-verify", scratch / "out-rans-00001.safetensors"}).status == 2);
+  CHECK(container_tool({"rans-verify", scratch / "nothing"}).status == 2);
 }
 
 TEST_CASE("stamps: the reference's verdicts") {
@@ -114,7 +114,7 @@ TEST_CASE("stamps: the reference's verdicts") {
                                           kColibri + "/cases/" + one["id"].get<std::string>() + "/in"};
     for (const Json& name : one["query"])
       arguments.insert(arguments.end(), {"--query", name.get<std::string>()});
-    const ProgramRun run = colibri_tool(arguments);
+    const ProgramRun run = container_tool(arguments);
     const Json got = Json::parse(run.out);
     const Json& want = one["expect"];
     CHECK(got["verdict"] == want["verdict"]);
@@ -130,7 +130,7 @@ TEST_CASE("resolve: batches, single pairs, and what is neither") {
   Json rows = json_file(kColibri + "/cases/resolver-table-a/out/table.json");
   const Json expected = rows;
   for (Json& row : rows) row.erase("expect");
-  const ProgramRun batch = colibri_tool({"resolve", "--batch", scratch.write("batch.json", rows.dump())});
+  const ProgramRun batch = container_tool({"resolve", "--batch", scratch.write("batch.json", rows.dump())});
   CHECK(batch.status == 0);
   const Json got = Json::parse(batch.out);
   REQUIRE(got.size() == expected.size());
@@ -139,27 +139,27 @@ TEST_CASE("resolve: batches, single pairs, and what is neither") {
 
   const std::vector<std::string> pair = {"resolve", "--rows",        "64", "--cols", "98", "--weight-bytes",
                                          "6272",    "--scale-bytes", "4"};
-  ProgramRun one = colibri_tool(pair);
+  ProgramRun one = container_tool(pair);
   CHECK(one.status == 1);
   CHECK(Json::parse(one.out) ==
         Json::parse(R"({"verdict":"refuse","fmt":null,"group_size":null,"class":"fmt6-collision"})"));
   CHECK(one.err.find("[64,98]") != std::string::npos);
   auto stamped = pair;
   stamped.insert(stamped.end(), {"--stamp", "e8-iq3-lattice"});
-  one = colibri_tool(stamped);
+  one = container_tool(stamped);
   CHECK(one.status == 0);
   CHECK(Json::parse(one.out)["fmt"] == 6);
   stamped.push_back("--routed");  // then the stamp is not consulted
-  CHECK(colibri_tool(stamped).status == 1);
+  CHECK(container_tool(stamped).status == 1);
 
-  CHECK(colibri_tool({"resolve"}).status == 2);
-  CHECK(colibri_tool({"resolve", "--rows", "-1"}).status == 2);
-  CHECK(colibri_tool({"resolve", "--batch", scratch / "nothing"}).status == 2);
+  CHECK(container_tool({"resolve"}).status == 2);
+  CHECK(container_tool({"resolve", "--rows", "-1"}).status == 2);
+  CHECK(container_tool({"resolve", "--batch", scratch / "nothing"}).status == 2);
   for (const char* text :
        {"", "{}", "[3]", "[{\"O\":1}]", "[{\"O\":-1,\"I\":1,\"weight_bytes\":1,\"scale_bytes\":1}]",
         "[{\"O\":1.0,\"I\":1,\"weight_bytes\":1,\"scale_bytes\":1}]",
         "[{\"O\":1,\"I\":1,\"weight_bytes\":1,\"scale_bytes\":1,\"stamp\":3}]"})
-    CHECK(colibri_tool({"resolve", "--batch", scratch.write("bad.json", text)}).status == 1);
+    CHECK(container_tool({"resolve", "--batch", scratch.write("bad.json", text)}).status == 1);
 }
 
 TEST_CASE("classify: the reference's table, and what is no table") {
@@ -171,12 +171,12 @@ TEST_CASE("classify: the reference's table, and what is no table") {
     kinds.push_back(row[4]);
     row.erase(4);
   }
-  const ProgramRun run = colibri_tool({"classify", "--batch", scratch.write("batch.json", rows.dump())});
+  const ProgramRun run = container_tool({"classify", "--batch", scratch.write("batch.json", rows.dump())});
   CHECK(run.status == 0);
   CHECK(Json::parse(run.out) == kinds);
   for (const char* text : {"{}", "[[\"a\"]]", "[[\"a\",1,2,0]]", "[[1,1,0,0]]", "[[\"a\",\"1\",0,0]]"})
-    CHECK(colibri_tool({"classify", "--batch", scratch.write("bad.json", text)}).status == 1);
-  CHECK(colibri_tool({"classify"}).status == 2);
+    CHECK(container_tool({"classify", "--batch", scratch.write("bad.json", text)}).status == 1);
+  CHECK(container_tool({"classify"}).status == 2);
 }
 
 TEST_CASE("formats: every layout of the registry, as text and as data") {

@@ -33,7 +33,9 @@ ElementRun pair_run(const TensorPair& pair, uint64_t number) {
 bool same_form(const TensorValues& a, const TensorValues& b) {
   if (a.stored_dtype() != b.stored_dtype() || a.layout() != b.layout() || a.shape() != b.shape())
     return false;
-  if (!a.fp8()) return true;
+  if (a.rows_decoder() && b.rows_decoder())
+    return a.rows_decoder()->spec.group_size == b.rows_decoder()->spec.group_size;
+  if (!a.fp8() || !b.fp8()) return !a.quantised() && !b.quantised();
   const Fp8Weight &x = *a.fp8(), &y = *b.fp8();
   return x.scale_dtype == y.scale_dtype && x.block_rows == y.block_rows && x.block_cols == y.block_cols &&
          x.grid_rows == y.grid_rows && x.grid_cols == y.grid_cols && a.dtype() == b.dtype();
@@ -42,14 +44,15 @@ bool same_form(const TensorValues& a, const TensorValues& b) {
 // What a quantised weight is dequantised to beside `other`: what a conversion to the other's dtype would write.
 DType read_as(const TensorValues& one, const TensorValues& other) {
   const DType wanted = other.dtype();
-  const bool plain = !other.fp8() && (wanted == DType::BF16 || wanted == DType::F16 || wanted == DType::F32);
-  return one.fp8() && plain ? wanted : one.dtype();
+  const bool plain =
+      !other.quantised() && (wanted == DType::BF16 || wanted == DType::F16 || wanted == DType::F32);
+  return one.quantised() && plain ? wanted : one.dtype();
 }
 
 // One side is a quantised weight and the other what it can be dequantised to: equal bytes after that mean equal
 // values.
 bool meet(const TensorValues& a, const TensorValues& b) {
-  return a.fp8().has_value() != b.fp8().has_value() && read_as(a, b) == read_as(b, a);
+  return a.quantised() != b.quantised() && read_as(a, b) == read_as(b, a);
 }
 
 // Whether a run dequantises to the bytes of the other.
@@ -300,7 +303,7 @@ std::unique_ptr<ValuePass::Found> Comparison::run(uint64_t index, std::span<cons
                                                   const KernelTable& kernels) const {
   const auto [pair, elements] = state_->place(index);
   const TensorValues &left = *pair->left, &right = *pair->right;
-  const size_t of_left = left.fp8() ? 2 : 1;
+  const size_t of_left = left.quantised() ? 2 : 1;
   if (!state_->measuring && same_form(left, right)) {
     auto found = std::make_unique<BytesFound>();
     found->equal = true;
@@ -313,8 +316,8 @@ std::unique_ptr<ValuePass::Found> Comparison::run(uint64_t index, std::span<cons
   const ValueRun b(kernels, right, elements, bytes.subspan(of_left));
   if (!state_->measuring) {
     auto found = std::make_unique<BytesFound>();
-    found->equal = left.fp8() ? dequantises_to(a, b, right.dtype(), elements.count)
-                              : dequantises_to(b, a, left.dtype(), elements.count);
+    found->equal = left.quantised() ? dequantises_to(a, b, right.dtype(), elements.count)
+                                    : dequantises_to(b, a, left.dtype(), elements.count);
     return found;
   }
   const DType as_left = read_as(left, right), as_right = read_as(right, left);

@@ -132,6 +132,8 @@ void Builder::total_layouts() {
   }
   for (const TensorRow& row : info_.rows)
     if (row.layout.empty()) add_to(parameters, elements_of(checkpoint_.info(row.tensor)));
+  // Pairs of colibri's whose format is not told are weights all the same, of a number of elements that nothing tells.
+  for (const QuantProblem& problem : layouts_.problems) hidden = hidden || problem.layout == "colibri";
   if (!hidden) info_.logical_parameters = parameters;
 }
 

@@ -86,7 +86,7 @@ OrderedJson statistics_json(const ValueStatistics& one) {
   out["name"] = values.name();
   out["file"] = values.tensor().shard;
   out["dtype"] = dtype_name(values.stored_dtype());
-  out["shape"] = shape_json(values.shape());
+  out["shape"] = shape_json(values.stored_shape());
   out["layout"] = text_or_null(values.layout());
   if (values.layout().empty())
     out["logical"] = OrderedJson();

@@ -20,6 +20,26 @@ size_t bytes_of_elements(DType dtype, uint64_t count) {
   return static_cast<size_t>(ceil_div(count * dtype_bits(dtype), 8));
 }
 
+constexpr std::string_view kColibriBlocks = "colibri-fp8-e4m3-b128";
+
+// FP8 codes kept as U8, with a flat grid of 128 x 128.
+std::optional<Fp8Weight> colibri_blocks(const QuantMatch& match) {
+  const TensorRef* scales = match.find("qs");
+  if (scales == nullptr || !match.logical_shape || match.logical_shape->size() != 2) return std::nullopt;
+  Fp8Weight weight;
+  weight.codes = match.weight;
+  weight.scales = *scales;
+  weight.code_dtype = DType::F8_E4M3;
+  weight.scale_dtype = DType::F32;
+  weight.rows = (*match.logical_shape)[0];
+  weight.cols = (*match.logical_shape)[1];
+  if (weight.rows == 0 || weight.cols == 0) return std::nullopt;
+  weight.block_rows = weight.block_cols = 128;
+  weight.grid_rows = colibri::blocks128(weight.rows);
+  weight.grid_cols = colibri::blocks128(weight.cols);
+  return weight;
+}
+
 }  // namespace
 
 TensorValues TensorValues::stored(const Checkpoint& checkpoint, TensorRef tensor) {
@@ -34,12 +54,22 @@ TensorValues TensorValues::stored(const Checkpoint& checkpoint, TensorRef tensor
 
 std::optional<TensorValues> TensorValues::logical(const Checkpoint& checkpoint, const QuantConfig& config,
                                                   const QuantMatch& match) {
-  std::optional<Fp8Weight> weight = fp8_weight(checkpoint, config, match);
-  if (!weight) return std::nullopt;
   TensorValues values = stored(checkpoint, match.weight);
   values.dtype_ = match.logical_dtype;
   values.layout_ = match.layout;
-  values.fp8_ = weight;
+  values.fp8_ =
+      match.layout == kColibriBlocks ? colibri_blocks(match) : fp8_weight(checkpoint, config, match);
+  if (!values.fp8_) {
+    std::optional<colibri::RowDecoder> decoder = colibri::row_decoder(match);
+    const TensorRef* scales = match.find("qs");
+    if (!decoder || scales == nullptr) return std::nullopt;
+    values.decoder_ = std::make_shared<const colibri::RowDecoder>(*std::move(decoder));
+    values.scales_ = *scales;
+  }
+  if (match.find("qs") != nullptr) {
+    values.shape_ = match.logical_shape;
+    values.elements_ = element_count(*match.logical_shape).value_or(0);
+  }
   return values;
 }
 
@@ -62,7 +92,7 @@ Result<TensorValues> TensorValues::logical(const Checkpoint& checkpoint, const L
         return refused(ErrorCode::kRefusedUnsupported,
                        "is of the layout " + std::string(match.layout) + ", whose values cannot be read",
                        file);
-      for (const TensorRef part : {values->fp8_->codes, values->fp8_->scales})
+      for (const TensorRef part : {values->tensor(), values->scales()})
         if (!sound(part))
           return refused(ErrorCode::kRefusedInput,
                          "needs " + quote_name(checkpoint.shards[part.shard].name) + ", which is not sound",
@@ -72,7 +102,7 @@ Result<TensorValues> TensorValues::logical(const Checkpoint& checkpoint, const L
   return refused(ErrorCode::kRefusedUnsupported, "is no quantised weight", file);
 }
 
-uint64_t TensorValues::columns() const { return info_->shape.empty() ? 1 : info_->shape.back(); }
+uint64_t TensorValues::columns() const { return shape().empty() ? 1 : shape().back(); }
 
 uint64_t TensorValues::rows() const { return elements_ == 0 ? 0 : elements_ / columns(); }
 
@@ -85,6 +115,15 @@ TensorValues::Ranges TensorValues::ranges(ElementRun run) const {
     return Range{tensor.shard, {offset + begin * bits / 8, ceil_div((first + count - begin) * bits, 8)}};
   };
   Ranges out;
+  if (decoder_) {
+    const uint64_t first = run.first / decoder_->columns;
+    const uint64_t rows = (run.first + run.count - 1) / decoder_->columns - first + 1;
+    const uint64_t scales = decoder_->row_scales;
+    out.range[0] = range_of(tensor_, first * decoder_->row_bytes, rows * decoder_->row_bytes);
+    out.range[1] = scales == 0 ? range_of(scales_, 0, 1) : range_of(scales_, first * scales, rows * scales);
+    out.count = 2;
+    return out;
+  }
   out.range[0] = range_of(tensor_, run.first, run.count);
   if (fp8_) {
     const ElementRun scales = fp8_scales_of(*fp8_, run);
@@ -98,6 +137,11 @@ ValueRun::ValueRun(const KernelTable& kernels, const TensorValues& values, Eleme
                    std::span<const Bytes> bytes)
     : kernels_(&kernels), values_(&values), run_(run), data_(bytes[0]) {
   lead_ = run.first % byte_granule(values.stored_dtype());
+  if (values.decoder_) {
+    lead_ = run.first % values.decoder_->columns;
+    scales_.resize(bytes[1].size() / sizeof(float));
+    std::memcpy(scales_.data(), bytes[1].data(), scales_.size() * sizeof(float));
+  }
   if (!values.fp8_) return;
   scales_.resize(static_cast<size_t>(fp8_scales_of(*values.fp8_, run).count));
   cast(kernels, values.fp8_->scale_dtype, DType::F32, bytes[1].data(),
@@ -106,12 +150,36 @@ ValueRun::ValueRun(const KernelTable& kernels, const TensorValues& values, Eleme
 
 const std::byte* ValueRun::stored(uint64_t at) const {
   const DType dtype = values_->stored_dtype();
-  if (values_->fp8_ || (lead_ + at) % byte_granule(dtype) != 0) return nullptr;
+  if (values_->quantised() || (lead_ + at) % byte_granule(dtype) != 0) return nullptr;
   return data_.data() + bytes_of_elements(dtype, lead_ + at);
+}
+
+const std::vector<float>& ValueRun::row(uint64_t number) const {
+  if (row_number_ == number) return row_;
+  const colibri::RowDecoder& decoder = *values_->decoder_;
+  row_.resize(to_size(decoder.columns));
+  const Bytes codes = data_.subspan(to_size(number * decoder.row_bytes), to_size(decoder.row_bytes));
+  const std::span<const float> scales(scales_);
+  decoder.decode(codes, scales.subspan(to_size(number * decoder.row_scales), to_size(decoder.row_scales)),
+                 row_);
+  row_number_ = number;
+  return row_;
 }
 
 void ValueRun::read(uint64_t at, uint64_t count, DType to, std::byte* out) const {
   const DType from = values_->dtype();
+  if (values_->decoder_) {
+    const uint64_t columns = values_->decoder_->columns;
+    for (uint64_t done = 0; done < count;) {
+      const uint64_t place = lead_ + at + done;
+      const uint64_t part = std::min(count - done, columns - place % columns);
+      const float* from_row = row(place / columns).data() + to_size(place % columns);
+      cast(*kernels_, from, to, reinterpret_cast<const std::byte*>(from_row),
+           out + bytes_of_elements(to, done), part);
+      done += part;
+    }
+    return;
+  }
   if (values_->fp8_) {
     const std::byte* codes = data_.data() + static_cast<size_t>(at);
     const ElementRun part = {run_.first + at, count};

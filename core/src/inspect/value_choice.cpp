@@ -27,13 +27,13 @@ ValueChoice choose_values(const Checkpoint& checkpoint, const LayoutReport* layo
     for (const QuantFinding& finding : layouts->findings)
       for (const QuantMatch& match : finding.matches) {
         std::optional<TensorValues> values = TensorValues::logical(checkpoint, config, match);
-        const bool readable = values && sound(values->fp8()->codes) && sound(values->fp8()->scales);
+        const bool readable = values && sound(values->tensor()) && sound(values->scales());
         if (!readable) {
           unreadable.emplace(choice_key(match.weight), finding.layout);
           ++left[finding.layout];
           continue;
         }
-        const TensorRef scales = values->fp8()->scales;
+        const TensorRef scales = values->scales();
         logical.emplace(choice_key(match.weight), *std::move(values));
         companions.insert(choice_key(scales));
       }

@@ -4,12 +4,14 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "tftf/checkpoint/checkpoint.h"
+#include "tftf/quant/colibri/values.h"
 #include "tftf/quant/fp8_weight.h"
 #include "tftf/quant/registry.h"
 #include "tftf/simd/kernels.h"
@@ -31,7 +33,8 @@ class TensorValues {
 
   // As stored. The tensor's shard must be kOk.
   static TensorValues stored(const Checkpoint& checkpoint, TensorRef tensor);
-  // The plain weight that a module stands for; nothing when its layout cannot be read (fp8_weight()).
+  // The plain weight that a module stands for; nothing when its layout cannot be read (fp8_weight(),
+  // colibri::row_decoder()).
   static std::optional<TensorValues> logical(const Checkpoint& checkpoint, const QuantConfig& config,
                                              const QuantMatch& match);
 
@@ -45,11 +48,18 @@ class TensorValues {
   DType stored_dtype() const { return info_->dtype; }
   // What the values are: the stored dtype, or the layout's own result dtype.
   DType dtype() const { return dtype_; }
-  const Shape& shape() const { return info_->shape; }
+  // Of the values; where a layout stores them flat, stored_shape() differs.
+  const Shape& shape() const { return shape_ ? *shape_ : info_->shape; }
+  const Shape& stored_shape() const { return info_->shape; }
   uint64_t elements() const { return elements_; }
   // Empty: plain.
   std::string_view layout() const { return layout_; }
   const std::optional<Fp8Weight>& fp8() const { return fp8_; }
+  // Rows of another layout; null.
+  const colibri::RowDecoder* rows_decoder() const { return decoder_.get(); }
+  bool quantised() const { return fp8_.has_value() || decoder_ != nullptr; }
+  // The tensor of scales of a quantised weight.
+  TensorRef scales() const { return fp8_ ? fp8_->scales : scales_; }
 
   // As a matrix: the last dimension as columns, all others together as rows; a scalar is 1 x 1, a vector one
   // row.
@@ -57,7 +67,7 @@ class TensorValues {
   uint64_t columns() const;
 
   // What a run of at least one element needs: data, and with a layout the scales. Where elements are smaller
-  // than a byte the data begin and end at whole bytes around the run.
+  // than a byte the data begin and end at whole bytes around the run; where rows are decoded as wholes, at whole rows.
   Ranges ranges(ElementRun run) const;
 
  private:
@@ -69,6 +79,9 @@ class TensorValues {
   uint64_t elements_ = 0;
   std::string_view layout_;
   std::optional<Fp8Weight> fp8_;
+  std::shared_ptr<const colibri::RowDecoder> decoder_;
+  TensorRef scales_;
+  std::optional<Shape> shape_;
 };
 
 // The bytes of a run in hand, to be read in parts.
@@ -93,6 +106,10 @@ class ValueRun {
   Bytes data_;
   uint64_t lead_ = 0;          // elements in data_ before the run
   std::vector<float> scales_;  // with a layout
+  // Of a layout of rows: the one decoded last, counted from the first in data_.
+  const std::vector<float>& row(uint64_t number) const;
+  mutable std::vector<float> row_;
+  mutable uint64_t row_number_ = UINT64_MAX;
 };
 
 }  // namespace tftf
