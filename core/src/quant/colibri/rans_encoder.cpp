@@ -34,6 +34,10 @@ RansEncoder::RansEncoder(const RansTable& table) : table_(table) {
   }
 }
 
+uint32_t RansEncoder::emitted_bytes(uint32_t symbol, uint32_t state) const noexcept {
+  return (state >= limit_[symbol] ? 1 : 0) + (state >> 8 >= limit_[symbol] ? 1 : 0);
+}
+
 uint32_t RansEncoder::next_state(uint32_t symbol, uint32_t state) const noexcept {
   const auto quotient = static_cast<uint32_t>(state * reciprocal_[symbol] >> shift_[symbol]);
   const uint32_t rest = state - quotient * table_.freq[symbol];
@@ -51,9 +55,10 @@ bool RansEncoder::measure_streams(Bytes packed) noexcept {
       const uint32_t symbol = high != 0 ? byte >> 4 : byte & 15;
       const auto stream = static_cast<size_t>((2 * at + high) % kRansStreams);
       if (limit_[symbol] == 0) return false;
-      uint32_t state = states[stream];
-      for (; state >= limit_[symbol]; state >>= 8) ++sizes_[stream];
-      states[stream] = next_state(symbol, state);
+      const uint32_t state = states[stream];
+      const uint32_t emitted = emitted_bytes(symbol, state);
+      sizes_[stream] += emitted;
+      states[stream] = next_state(symbol, state >> (8 * emitted));
     }
   }
   return true;
@@ -90,9 +95,13 @@ bool RansEncoder::encode(Bytes packed, MutableBytes record) noexcept {
     for (const uint32_t high : {1u, 0u}) {
       const uint32_t symbol = high != 0 ? byte >> 4 : byte & 15;
       const auto stream = static_cast<size_t>((2 * at + high) % kRansStreams);
-      uint32_t state = states[stream];
-      for (; state >= limit_[symbol]; state >>= 8) *--ends[stream] = static_cast<std::byte>(state & 255);
-      states[stream] = next_state(symbol, state);
+      const uint32_t state = states[stream];
+      const uint32_t emitted = emitted_bytes(symbol, state);
+      // Both bytes are put down without asking: there is room for four more, and what is none is written over.
+      ends[stream][-1] = static_cast<std::byte>(state & 255);
+      ends[stream][-2] = static_cast<std::byte>(state >> 8 & 255);
+      ends[stream] -= emitted;
+      states[stream] = next_state(symbol, state >> (8 * emitted));
     }
   }
   for (size_t s = 0; s < kRansStreams; ++s) {

@@ -30,6 +30,8 @@ class RansEncoder {
   // Bytes of each stream; false for an unknown symbol.
   bool measure_streams(Bytes packed) noexcept;
   uint64_t record_bytes() const noexcept;
+  // Bytes that go out before a symbol; never more than two.
+  uint32_t emitted_bytes(uint32_t symbol, uint32_t state) const noexcept;
   // The state after a symbol whose frequency is not 0; `state` < 2^31.
   uint32_t next_state(uint32_t symbol, uint32_t state) const noexcept;
 
