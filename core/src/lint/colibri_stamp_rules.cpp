@@ -43,8 +43,8 @@ void check_each_stamp(ColibriFindings& findings, const ColibriInput& input) {
     const bool rans = format == colibri::kRansStamp;  // judged as CO025
     const bool stored = container.find(name).has_value();
     const bool scaled = container.find(name + std::string(kColibriScales)).has_value();
-    const auto add = [&](Rule rule, const char* detail) {
-      Diagnostic* finding = findings.of(std::string(file->path)).add(rule);
+    const auto add = [&findings, &at = *file, &name = name, &format = format](Rule rule, const char* detail) {
+      Diagnostic* finding = findings.of(std::string(at.path)).add(rule);
       if (!finding) return;
       finding->subject = name;
       finding->values = {{"tensor", name}, {"stamp", quote_name(format)}};
