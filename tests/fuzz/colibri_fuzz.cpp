@@ -16,7 +16,7 @@ using tftf::fuzz::require;
 
 namespace {
 
-constexpr uint64_t kMostSymbols = 1 << 20;
+constexpr uint64_t kMostSymbols = 1 << 16;
 
 RansTable any_table(Input& input) {
   std::array<uint64_t, 16> histogram{};

@@ -21,14 +21,21 @@ std::string candidate_text(const ColibriCheck::Candidate& candidate) {
 
 struct Verdict {
   bool confirmed = false;
-  std::string other;  // the reading that fits instead; empty: none does
+  std::string other_group;   // a group size that fits instead; empty: none does
+  std::string other_format;  // likewise
+
+  // What a rule is about: group sizes, or formats.
+  const std::string& other(Rule rule) const { return rule == Rule::CO016 ? other_group : other_format; }
 };
 
 Verdict verdict_on(const ColibriCheck& check, const std::vector<ColibriSeen>& seen) {
   Verdict verdict;
   verdict.confirmed = colibri_fits(check, 0, seen[0]);
-  for (size_t c = 1; c < seen.size() && !verdict.confirmed && verdict.other.empty(); ++c)
-    if (colibri_fits(check, c, seen[c])) verdict.other = candidate_text(check.candidates[c]);
+  for (size_t c = 1; c < seen.size() && !verdict.confirmed; ++c) {
+    const bool group = check.candidates[c].format == check.candidates[0].format;
+    std::string& other = group ? verdict.other_group : verdict.other_format;
+    if (other.empty() && colibri_fits(check, c, seen[c])) other = candidate_text(check.candidates[c]);
+  }
   return verdict;
 }
 
@@ -89,18 +96,20 @@ void judge_colibri(LintResult& result, const std::vector<std::vector<ColibriSeen
       continue;
     }
     if (verdict->second.confirmed) continue;
-    if (!verdict->second.other.empty() && finding.rule != Rule::CO013) {
-      make_error(finding, *checks[verdict->first], verdict->second.other);
-      told.push_back(verdict->first);
+    const std::string& other = verdict->second.other(finding.rule);
+    if (!other.empty() && finding.rule != Rule::CO013) {
+      make_error(finding, *checks[verdict->first], other);
+      if (finding.rule == Rule::CO016) told.push_back(verdict->first);
     }
     kept.push_back(std::move(finding));
   }
   for (const auto& [key, verdict] : verdicts) {
     const ColibriCheck& check = *checks[key];
-    const bool grouped = check.candidates[0].format == colibri::Format::kInt4Grouped;
-    if (!grouped || verdict.other.empty() || std::find(told.begin(), told.end(), key) != told.end()) continue;
+    if (verdict.confirmed || verdict.other_group.empty() ||
+        std::find(told.begin(), told.end(), key) != told.end())
+      continue;
     Diagnostic finding = misread_groups(result, check);
-    make_error(finding, check, verdict.other);
+    make_error(finding, check, verdict.other_group);
     kept.push_back(std::move(finding));
   }
   result.findings = std::move(kept);

@@ -23,6 +23,11 @@ std::string quoted_stamp(const std::optional<std::string>& stamp) {
 
 std::string format_name(Format format) { return std::string(colibri::format_info(format).name); }
 
+bool is_probed(uint64_t group) {
+  return std::find(std::begin(colibri::kProbedGroupSizes), std::end(colibri::kProbedGroupSizes), group) !=
+         std::end(colibri::kProbedGroupSizes);
+}
+
 std::string reading_text(const colibri::Reading& reading) {
   if (reading.format != Format::kInt4Grouped) return format_name(reading.format);
   return colibri_format_text(reading.format, reading.least_group) +
@@ -247,8 +252,11 @@ std::vector<ColibriCheck> colibri_checks(const ColibriInput& input) {
         if (reading.format != taken) check.candidates.push_back({reading.format, 0});
         continue;
       }
-      for (uint64_t group = reading.least_group; group <= reading.most_group; ++group)
-        if (group != pair.resolution->group_size) check.candidates.push_back({reading.format, group});
+      // Sizes near the true one may fit by chance: those that are in use come first.
+      for (const bool in_use : {true, false})
+        for (uint64_t group = reading.least_group; group <= reading.most_group; ++group)
+          if (is_probed(group) == in_use && group != pair.resolution->group_size)
+            check.candidates.push_back({reading.format, group});
     }
     // FP8's scales are no whole number a row; they say nothing about its codes.
     if (pair.sizes.scale_bytes / 4 != check.row_scales * check.rows) check.row_scales = 0;

@@ -124,6 +124,11 @@ TEST_CASE("CO016 with data: silent for the groups that readers take, an error fo
         CHECK(message(finding).find("the data are int4-grouped with group size " + std::string(text)) !=
               std::string::npos);
   }
+  // At 96 columns three bits have the sizes of two groups: what is not about the truth stays as it was.
+  CHECK(settled(written_matrix(Format::kInt4Grouped, 200, 96, 64, 4)) ==
+        Lines{"error CO016", "warning CO017"});
+  CHECK(settled(written_matrix(Format::kInt3G64, 200, 96, 0, 3)) == Lines{"warning CO016", "error CO017"});
+  CHECK(settled(written_matrix(Format::kInt4Grouped, 200, 96, 48, 4)).empty());
   // Codes of no writer settle nothing.
   std::string noise(20 * 40, '\0');
   std::mt19937 random(3);
