@@ -14,6 +14,7 @@
 #include "tftf/quant/colibri/format.h"
 #include "tftf/quant/colibri/stamps.h"
 #include "tftf/quant/colibri/tensor_kind.h"
+#include "tftf/quant/colibri/write_gate.h"
 
 namespace tftf::transform {
 namespace {
@@ -193,6 +194,11 @@ class Quantize final : public Pipe {
       return error;
     }
     if (!encoding->warning.empty()) stream.warnings.push_back(std::move(encoding->warning));
+    if (options_.codec->stamped) {
+      if (auto warning = colibri::shape_warning(tensor.name, tensor.shape[0], tensor.shape[1],
+                                                stream.checkpoint->config()))
+        stream.warnings.push_back(*std::move(warning));
+    }
     if (stamped) work.stamps.emplace(tensor.name, format);
     work.names.insert(tensor.name);
     tensor.stages.push_back(std::move(encoding->stage));

@@ -101,6 +101,9 @@ Result<void> fp8_block_to_colibri(RepackWork& work, const QuantMatch& match) {
                  .file = work.stream.file_of(match.weight),
                  .tensor = weight->name};
   }
+  if (auto warning =
+          colibri::shape_warning(pair.name, pair.rows, pair.columns, work.stream.checkpoint->config()))
+    work.stream.warnings.push_back(*std::move(warning));
   weight->dtype = DType::U8;
   if (scale->dtype != DType::F32)
     scale->stages.push_back({.op = &kCastStage, .from = scale->dtype, .to = DType::F32});

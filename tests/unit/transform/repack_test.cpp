@@ -134,6 +134,22 @@ TEST_CASE("what a colibri reader would misread is not repacked, and a source tha
   CHECK_FALSE(repacked(small, "colibri-fp8").ok());
 }
 
+TEST_CASE("rows and columns that config.json gives otherwise are a warning of every writer") {
+  MemoryModel model = fp8_model(300, 200);
+  model.files["config.json"] =
+      R"({"hidden_size": 300, "num_attention_heads": 2, "v_head_dim": 100, "first_k_dense_replace": 3,
+          "moe_intermediate_size": 200, "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}})";
+  const Operation quantize{.id = "quantize", .options = {{"to", {"colibri-int8-row"}}}};
+  for (const Operation& operation : {repack_to("colibri-fp8"), quantize}) {
+    const auto result = transform_in_memory(model, {operation});
+    REQUIRE(result.ok());
+    // The projection is as config.json says, the expert is not.
+    REQUIRE(result->account.warnings.size() == 1);
+    CHECK(result->account.warnings[0].find("[200,300] from config.json") != std::string::npos);
+    CHECK(result->account.warnings[0].find(kExpertUp) != std::string::npos);
+  }
+}
+
 TEST_CASE("a model that says nothing of its FP8 blocks says so after repacking") {
   const auto there = repacked(fp8_model(300, 200), "colibri-fp8");
   REQUIRE(there.ok());

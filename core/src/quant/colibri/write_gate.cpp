@@ -61,4 +61,13 @@ WriteCheck check_written(const WrittenPair& pair, bool strict) {
                       " (write-misread)."};
 }
 
+std::optional<std::string> shape_warning(std::string_view name, uint64_t rows, uint64_t columns,
+                                         const JsonValue* config) {
+  const auto implied = config == nullptr ? std::nullopt : implied_shape(name, *config);
+  if (!implied || *implied == std::pair{rows, columns}) return std::nullopt;
+  return "Tensor " + quote_name(name) + " is [" + std::to_string(rows) + "," + std::to_string(columns) +
+         "], and its reader takes [" + std::to_string(implied->first) + "," +
+         std::to_string(implied->second) + "] from config.json.";
+}
+
 }  // namespace tftf::colibri

@@ -5,7 +5,6 @@
 
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
-#include "tftf/quant/colibri/tensor_kind.h"
 #include "tftf/transform/output_layout.h"
 #include "transform/colibri/folder_frame.h"
 
@@ -206,14 +205,9 @@ Result<void> ShardPlanner::check(const WrittenPair& pair) {
   }
   if (seen.verdict != WriteVerdict::kFine) warn(seen.sentence);
   ++state_->account.left_quantised;
-  const JsonValue* config = state_->context.source.checkpoint().config();
-  if (config == nullptr) return {};
-  const auto implied = implied_shape(pair.name, *config);
-  if (implied && *implied != std::pair{pair.rows, pair.columns}) {
-    warn("Tensor " + quote_name(pair.name) + " is [" + std::to_string(pair.rows) + "," +
-         std::to_string(pair.columns) + "], and its reader takes [" + std::to_string(implied->first) + "," +
-         std::to_string(implied->second) + "] from config.json.");
-  }
+  if (auto warning =
+          shape_warning(pair.name, pair.rows, pair.columns, state_->context.source.checkpoint().config()))
+    warn(*std::move(warning));
   return {};
 }
 

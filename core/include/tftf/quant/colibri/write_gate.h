@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "tftf/base/json_value.h"
 #include "tftf/quant/colibri/format.h"
 
 namespace tftf::colibri {
@@ -40,5 +41,10 @@ struct WriteCheck {
 
 // `strict`: a misreading is refused whatever the format (FP8 always is).
 WriteCheck check_written(const WrittenPair& pair, bool strict);
+
+// A reader takes rows and columns from config.json: a sentence when those are others than the weight's, nothing when
+// they agree or the configuration (null: none) does not tell.
+std::optional<std::string> shape_warning(std::string_view name, uint64_t rows, uint64_t columns,
+                                         const JsonValue* config);
 
 }  // namespace tftf::colibri
