@@ -34,7 +34,7 @@ MemoryModel float_model(const WriterCase& c, uint32_t seed) {
   return model;
 }
 
-Operation quantize_to(const WriterCase& c, bool strict) {
+Operation written_as(const WriterCase& c, bool strict) {
   Operation operation{.id = "quantize"};
   operation.options.push_back({"to", {std::string(colibri::format_info(c.format).id)}});
   if (c.group != 0) operation.options.push_back({"group-size", {std::to_string(c.group)}});
@@ -81,8 +81,8 @@ TEST_CASE("quantised pairs are read back as written, or the writer refused, or i
     INFO(colibri::format_info(c.format).name << " [" << c.rows << "," << c.columns << "] gs " << c.group
                                              << " " << c.name);
     const MemoryModel model = float_model(c, i);
-    const auto result = transform_in_memory(model, {quantize_to(c, false)});
-    const auto strict = transform_in_memory(model, {quantize_to(c, true)});
+    const auto result = transform_in_memory(model, {written_as(c, false)});
+    const auto strict = transform_in_memory(model, {written_as(c, true)});
     if (!result.ok()) {
       ++refused;
       CHECK_FALSE(strict.ok());
