@@ -11,6 +11,8 @@ namespace tftf::wasm {
 namespace {
 
 constexpr uint64_t kLargestNumber = uint64_t{1} << 53;
+// Of an argument: the listing of a folder has four for each file.
+constexpr uint64_t kMaxArgumentValues = 4'000'000;
 
 std::string last_error;
 
@@ -42,6 +44,10 @@ std::string error_text(const std::string& json) {
 // "20GiB" and the like.
 double size_of_text(const std::string& text) { return to_number(need(parse_size(text))); }
 
+[[noreturn]] void refuse_argument(std::string_view key, const char* kind) {
+  throw Failure{{.code = ErrorCode::kUsage, .message = "\"" + std::string(key) + "\" is not " + kind + "."}};
+}
+
 std::string version_text() { return std::string(version()); }
 
 }  // namespace
@@ -70,7 +76,7 @@ uint64_t from_number(double value) {
 }
 
 JsonValue parse_argument(const std::string& json) {
-  JsonDocument document = parse_json(json, JsonDialect::kPython);
+  JsonDocument document = parse_json(json, JsonDialect::kPython, kMaxArgumentValues);
   if (document.error)
     throw Failure{
         {.code = ErrorCode::kInternal, .message = "An argument is no JSON: " + document.error->detail}};
@@ -78,24 +84,43 @@ JsonValue parse_argument(const std::string& json) {
 }
 
 std::string text_of(const JsonValue& object, std::string_view key) {
-  return std::string(object.string(key).value_or(""));
+  const JsonValue* value = object.get(key);
+  if (value == nullptr) return {};
+  if (!value->is_string()) refuse_argument(key, "a text");
+  return value->text;
 }
 
 bool flag_of(const JsonValue& object, std::string_view key) {
   const JsonValue* value = object.get(key);
+  if (value != nullptr && value->kind != JsonKind::kBoolean) refuse_argument(key, "true or false");
   return value != nullptr && value->is_true();
 }
 
 uint64_t number_of(const JsonValue& object, std::string_view key, uint64_t fallback) {
   const JsonValue* value = object.get(key);
   if (value == nullptr) return fallback;
-  return from_number(value->as_double().value_or(-1));
+  const double number = value->as_double().value_or(-1);
+  if (!(number >= 0) || number > static_cast<double>(kLargestNumber) || std::floor(number) != number)
+    refuse_argument(key, "a whole number from 0 on");
+  return static_cast<uint64_t>(number);
+}
+
+double real_of(const JsonValue& object, std::string_view key, double fallback) {
+  const JsonValue* value = object.get(key);
+  if (value == nullptr) return fallback;
+  if (!value->is_number()) refuse_argument(key, "a number");
+  return value->as_double().value_or(fallback);
 }
 
 std::vector<std::string> texts_of(const JsonValue& object, std::string_view key) {
   std::vector<std::string> texts;
-  if (const JsonValue* list = object.get(key))
-    for (const JsonValue& one : list->elements) texts.push_back(one.text);
+  const JsonValue* list = object.get(key);
+  if (list == nullptr) return texts;
+  if (!list->is_array()) refuse_argument(key, "a list of texts");
+  for (const JsonValue& one : list->elements) {
+    if (!one.is_string()) refuse_argument(key, "a list of texts");
+    texts.push_back(one.text);
+  }
   return texts;
 }
 

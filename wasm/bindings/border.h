@@ -82,9 +82,11 @@ uint64_t from_number(double value);
 
 // JavaScript's own JSON, which is always sound.
 JsonValue parse_argument(const std::string& json);
+// Its members; absent and null ones are the fallback, those of another kind are refused with kUsage.
 std::string text_of(const JsonValue& object, std::string_view key);
 bool flag_of(const JsonValue& object, std::string_view key);
 uint64_t number_of(const JsonValue& object, std::string_view key, uint64_t fallback);
+double real_of(const JsonValue& object, std::string_view key, double fallback);
 std::vector<std::string> texts_of(const JsonValue& object, std::string_view key);
 
 inline Bytes bytes_at(uintptr_t data, uint32_t length) {

@@ -14,9 +14,11 @@ namespace tftf::wasm {
 class Model {
  public:
   explicit Model(Checkpoint checkpoint)
-      : checkpoint_(std::make_unique<const Checkpoint>(std::move(checkpoint))) {}
+      : checkpoint_(std::make_shared<const Checkpoint>(std::move(checkpoint))) {}
 
   const Checkpoint& checkpoint() const { return *checkpoint_; }
+  // For what may outlive the model: JavaScript closes it whenever it likes.
+  std::shared_ptr<const Checkpoint> shared() const { return checkpoint_; }
 
   // The inspector's reads; after they are answered, info.
   std::string want();
@@ -44,7 +46,7 @@ class Model {
  private:
   const ModelInfo& inspected();
 
-  std::unique_ptr<const Checkpoint> checkpoint_;
+  std::shared_ptr<const Checkpoint> checkpoint_;
   std::optional<Inspector> inspector_;
   Requests<ReadRequest> requests_;
   std::optional<ModelInfo> info_;

@@ -15,8 +15,9 @@ namespace {
 // A pass: a pump, then pieces by their numbers.
 class ValueWork {
  public:
-  ValueWork(std::unique_ptr<ValuePass> pass, std::vector<const Checkpoint*> models)
-      : pass_(std::move(pass)), models_(std::move(models)) {}
+  using Models = std::vector<std::shared_ptr<const Checkpoint>>;
+  ValueWork(Models models, std::unique_ptr<ValuePass> pass)
+      : models_(std::move(models)), pass_(std::move(pass)) {}
 
   // [{"base": of the second model, "file", "offset", "length", "id"}]
   std::string want() {
@@ -105,8 +106,8 @@ class ValueWork {
     return pass->map();
   }
 
+  Models models_;  // before the pass, which looks at them to its end
   std::unique_ptr<ValuePass> pass_;
-  std::vector<const Checkpoint*> models_;  // JavaScript keeps them
   Requests<ValuePass::SmallRead> requests_;
   std::vector<double> numbers_;
 };
@@ -121,8 +122,7 @@ ValueWork* open_statistics(const Model& model, const std::string& request) {
   out.logical = flag_of(given, "logical");
   out.bins =
       static_cast<uint32_t>(std::min<uint64_t>(number_of(given, "bins", 0), StatisticsRequest::kMaxBins));
-  const Checkpoint& checkpoint = model.checkpoint();
-  return new ValueWork(std::make_unique<Statistics>(checkpoint, std::move(out)), {&checkpoint});
+  return new ValueWork({model.shared()}, std::make_unique<Statistics>(model.checkpoint(), std::move(out)));
 }
 
 // {"row": of info, or "name", "logical", "rowBegin", "rowEnd", "columnBegin", "columnEnd", "height", "width",
@@ -142,8 +142,7 @@ ValueWork* open_heat_map(Model& model, const std::string& request) {
   out.height = static_cast<uint32_t>(std::min<uint64_t>(number_of(given, "height", 64), UINT32_MAX));
   out.width = static_cast<uint32_t>(std::min<uint64_t>(number_of(given, "width", 64), UINT32_MAX));
   out.max_bytes = number_of(given, "maxBytes", kNone);
-  const Checkpoint& checkpoint = model.checkpoint();
-  return new ValueWork(std::make_unique<HeatMapPass>(checkpoint, out), {&checkpoint});
+  return new ValueWork({model.shared()}, std::make_unique<HeatMapPass>(model.checkpoint(), out));
 }
 
 // {"include", "exclude", "names", "values", "tolerance", "strict"}
@@ -155,16 +154,20 @@ ValueWork* open_comparison(const Model& left, const Model& right, const std::str
   out.names = texts_of(given, "names");
   out.values = flag_of(given, "values");
   out.strict = flag_of(given, "strict");
-  out.tolerance = given.number("tolerance").value_or(0);
-  return new ValueWork(std::make_unique<Comparison>(left.checkpoint(), right.checkpoint(), std::move(out)),
-                       {&left.checkpoint(), &right.checkpoint()});
+  out.tolerance = real_of(given, "tolerance", 0);
+  return new ValueWork({left.shared(), right.shared()},
+                       std::make_unique<Comparison>(left.checkpoint(), right.checkpoint(), std::move(out)));
 }
 
 // One tensor, run by run, as stored or as its layout means it.
 class TensorView {
  public:
-  TensorView(const Checkpoint& checkpoint, TensorRef tensor, bool logical)
-      : checkpoint_(checkpoint), tensor_(tensor), logical_(logical), values_(checkpoint) {}
+  TensorView(std::shared_ptr<const Checkpoint> checkpoint, TensorRef tensor, bool logical)
+      : kept_(std::move(checkpoint)),
+        checkpoint_(*kept_),
+        tensor_(tensor),
+        logical_(logical),
+        values_(checkpoint_) {}
 
   std::string want() {
     OrderedJson list = OrderedJson::array();
@@ -232,6 +235,7 @@ class TensorView {
   }
 
  private:
+  std::shared_ptr<const Checkpoint> kept_;
   const Checkpoint& checkpoint_;
   TensorRef tensor_;
   bool logical_;
@@ -244,7 +248,7 @@ class TensorView {
 };
 
 TensorView* open_tensor(Model& model, uint32_t row, bool logical) {
-  return new TensorView(model.checkpoint(), model.tensor_ref(row), logical);
+  return new TensorView(model.shared(), model.tensor_ref(row), logical);
 }
 
 }  // namespace

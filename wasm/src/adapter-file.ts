@@ -2,6 +2,7 @@ import type { AdapterSource } from './adapter.js';
 import { loadAdapter } from './adapters.js';
 import { call, loadCore, type Core } from './core.js';
 import { TftfError } from './error.js';
+import { checkTree } from './files.js';
 import { quoteName } from './names.js';
 import { PartTree } from './part-tree.js';
 import type { TaskOptions } from './progress.js';
@@ -45,6 +46,7 @@ export function partOf(tree: SourceTree, path: string, folder: boolean): SourceT
  * 'refused-missing' when there are none.
  */
 export async function ranksIn(tree: SourceTree, shardDim = 0): Promise<AdapterSource> {
+  checkTree(tree);
   const entries = await tree.list();
   const core = await loadCore();
   const found = entries.filter(entry => !entry.folder && entry.path.endsWith('.safetensors')).map(entry => entry.path);

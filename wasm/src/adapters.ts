@@ -1,7 +1,7 @@
 import type { AdapterSource } from './adapter.js';
-import { call, CoreMemory, type Core, type CoreAdapterLoad } from './core.js';
+import { argument, call, CoreMemory, type Core, type CoreAdapterLoad } from './core.js';
 import { TftfError } from './error.js';
-import { OpenFiles } from './files.js';
+import { checkTree, OpenFiles } from './files.js';
 import { readModel } from './model.js';
 import { quoteName } from './names.js';
 import { PartTree } from './part-tree.js';
@@ -84,12 +84,14 @@ export interface LoadedAdapter {
 
 /** Finds and reads an adapter whole (docs/cli.md, merge-lora). */
 export async function loadAdapter(core: Core, from: AdapterSource, maxHeader: number | undefined, task: Task): Promise<LoadedAdapter> {
+  if (typeof from !== 'object' || from === null) throw new TftfError('usage', 'An adapter is given as {tree} or {ranks}.');
   const sharded = 'ranks' in from;
+  for (const tree of sharded ? from.ranks : [from.tree]) checkTree(tree);
   const first = sharded ? from.ranks[0] : from.file === undefined ? from.tree
     : new PartTree(from.tree, from.file, false, `${from.tree.given.replace(/\/$/, '')}/${from.file}`);
   if (first === undefined) throw new TftfError('usage', 'An adapter of no ranks was given.');
   const given = (sharded ? from.given : undefined) ?? first.given;
-  const load = call(core, () => core.openAdapter(JSON.stringify({
+  const load = call(core, () => core.openAdapter(argument({
     given: first.given, main: first.main ?? null,
     distributed: !sharded && (from.distributed ?? false), configured: from.config !== undefined,
   })));
@@ -114,7 +116,7 @@ export async function loadAdapter(core: Core, from: AdapterSource, maxHeader: nu
     const request = sharded
       ? { given, files: from.ranks.map(tree => tree.given), shardDim: from.shardDim ?? 0, notices: from.notices ?? [] }
       : { given, files: [found.file], shardDim: null, notices: found.notices };
-    call(core, () => load.make(JSON.stringify(request)));
+    call(core, () => load.make(argument(request)));
     return { load, given };
   } catch (error) {
     load.delete();

@@ -9,6 +9,7 @@ export interface Pump {
 }
 interface Handle {
   delete(): void;
+  isDeleted(): boolean;
 }
 export interface CoreModelReader extends Pump, Handle {
   wantFiles(): string;
@@ -145,6 +146,29 @@ export function errorOf(text: string): TftfError {
   return new TftfError(code as ErrorCode, message, parts);
 }
 
+/** Frees an object of the core, once. */
+export function free(handle: Handle | undefined): void {
+  if (handle !== undefined && !handle.isDeleted()) handle.delete();
+}
+
+/** Arguments for the core; numbers that JSON does not have are refused, not taken for absent ones. */
+export function argument(value: unknown): string {
+  return JSON.stringify(value, (key, part: unknown) => {
+    if (typeof part !== 'number' || Number.isFinite(part)) return part;
+    throw new TftfError('usage', `"${key}" is not a number that can be meant.`);
+  });
+}
+
+// Objects that close() has freed are refused by Embind, which checks them and the kinds of arguments.
+function failureOf(error: unknown): TftfError {
+  const message = error instanceof Error ? error.message : String(error);
+  if ((error as { name?: string }).name === 'BindingError') {
+    if (message.includes('deleted')) return new TftfError('usage', 'It is closed; nothing can be asked of it any more.');
+    if (message.startsWith('Cannot pass non-string')) return new TftfError('usage', 'An argument is not a text.');
+  }
+  return new TftfError('internal', `A defect of this program: ${message}.`);
+}
+
 /** Calls the core; throws what it could not do. */
 export function call<T>(core: Core, work: () => T): NonNullable<T> {
   let result: T;
@@ -152,7 +176,7 @@ export function call<T>(core: Core, work: () => T): NonNullable<T> {
     result = work();
   } catch (error) {
     if (error instanceof TftfError) throw error;
-    throw new TftfError('internal', `A defect of this program: ${error instanceof Error ? error.message : String(error)}.`);
+    throw failureOf(error);
   }
   const error = core.takeError();
   if (error !== '') throw errorOf(error);

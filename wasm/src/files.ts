@@ -3,6 +3,7 @@ import { quoteName } from './names.js';
 import type { RangeSource, SourceTree } from './source.js';
 
 const MOST_OPEN = 64;
+const MOST_ATTEMPTS = 8;
 
 /** Why something could not be read, as the phrase that findings take. */
 export function readReason(error: unknown): string {
@@ -20,16 +21,44 @@ export function changedError(file: string): TftfError {
     { file, found: 'it changed while it was read' });
 }
 
+/** Refuses what is no tree, for those who write no TypeScript. */
+export function checkTree(tree: SourceTree): void {
+  const { list, walk, find, open } = (tree ?? {}) as Partial<SourceTree>;
+  if ([list, walk, find, open].every(member => typeof member === 'function')) return;
+  throw new TftfError('usage', 'This is no tree of files, as fileTree(), handleTree(), urlTree() or pathTree() make one.');
+}
+
+/**
+ * What several tasks wait for, begun with the signal of one of them: when that one is cancelled, the others begin it anew.
+ */
+export async function shared<T>(get: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  for (let attempt = 1; ; ++attempt) {
+    try {
+      return await get();
+    } catch (error) {
+      const another = error instanceof TftfError && error.code === 'interrupted' && !(signal?.aborted ?? false);
+      if (!another || attempt === MOST_ATTEMPTS) throw error;
+    }
+  }
+}
+
 /** Files of a tree, opened when first needed, the least used closed when there are many. */
 export class OpenFiles {
   private readonly open = new Map<string, Promise<RangeSource>>();
-  constructor(readonly tree: SourceTree) {}
+  private closed = false;
+  /** Rejects, as 'usage', what is no tree. */
+  constructor(readonly tree: SourceTree) { checkTree(tree); }
 
   get(path: string, signal?: AbortSignal): Promise<RangeSource> {
+    return shared(() => this.source(path, signal), signal);
+  }
+  private async source(path: string, signal?: AbortSignal): Promise<RangeSource> {
+    if (this.closed) throw new TftfError('usage', 'It is closed; nothing can be read from it any more.');
     let source = this.open.get(path);
     if (source === undefined) {
-      source = this.tree.open(path, signal);
-      source.catch(() => this.open.delete(path));
+      const opening = this.tree.open(path, signal);
+      opening.catch(() => { if (this.open.get(path) === opening) this.open.delete(path); });
+      source = opening;
     }
     this.open.delete(path);
     this.open.set(path, source);
@@ -42,6 +71,7 @@ export class OpenFiles {
   }
 
   async close(): Promise<void> {
+    this.closed = true;
     const all = [...this.open.values()];
     this.open.clear();
     await Promise.allSettled(all.map(async source => (await source).close()));

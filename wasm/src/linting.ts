@@ -1,4 +1,4 @@
-import { call, CoreMemory, loadCore, type Core, type CoreLintReport, type CoreLintRun } from './core.js';
+import { argument, call, CoreMemory, free, loadCore, type Core, type CoreLintReport, type CoreLintRun } from './core.js';
 import type { LintDocument, RuleInfo } from './documents.js';
 import { OpenFiles, readReason } from './files.js';
 import type { LintOptions, LintReport, ReportFormat, TextStyle } from './lint.js';
@@ -12,10 +12,10 @@ class FinishedReport implements LintReport {
     this.failed = call(core, () => report.failed());
   }
   render(format: ReportFormat, style: TextStyle = {}): string {
-    return call(this.core, () => this.report.render(format, JSON.stringify(style)));
+    return call(this.core, () => this.report.render(format, argument(style)));
   }
   document(): LintDocument { return JSON.parse(this.render('json')); }
-  close(): void { this.report.delete(); }
+  close(): void { free(this.report); }
 }
 
 /** What goes before file names where someone outside the tree must find them. */
@@ -146,7 +146,7 @@ async function describe(core: Core, tree: SourceTree, task: Task): Promise<{ giv
 async function lintTree(core: Core, tree: SourceTree, options: LintOptions, task: Task): Promise<CoreLintRun> {
   const files = new OpenFiles(tree);
   const base = options.base === undefined ? undefined : new OpenFiles(options.base);
-  const request = JSON.stringify({
+  const request = argument({
     tree: await describe(core, tree, task),
     base: options.base === undefined ? null : await describe(core, options.base, task),
     maxHeader: options.maxHeader ?? null,
@@ -177,7 +177,7 @@ async function lintTree(core: Core, tree: SourceTree, options: LintOptions, task
 export async function lint(inputs: SourceTree | SourceTree[], options: LintOptions = {}): Promise<LintReport> {
   const core = await loadCore();
   const task = new Task(options);
-  const report = call(core, () => core.openReport(JSON.stringify({
+  const report = call(core, () => core.openReport(argument({
     only: options.only ?? [],
     ignore: options.ignore ?? [],
     severities: options.severity ?? [],

@@ -1,4 +1,4 @@
-import { call, loadCore, type Core, type CoreModel, type CoreValueWork } from './core.js';
+import { argument, call, free, loadCore, type Core, type CoreModel, type CoreValueWork } from './core.js';
 import type { ComparisonDocument, StatisticsDocument } from './documents.js';
 import { OpenFiles } from './files.js';
 import { readModel } from './model.js';
@@ -63,8 +63,8 @@ async function measured<Document>(trees: SourceTree[], options: TaskOptions & { 
   const models: CoreModel[] = [];
   let work: CoreValueWork | undefined;
   const close = async () => {
-    work?.delete();
-    for (const model of models) model.delete();
+    free(work);
+    for (const model of models) free(model);
     for (const one of files) await one.close();
   };
   try {
@@ -89,7 +89,7 @@ async function measured<Document>(trees: SourceTree[], options: TaskOptions & { 
 
 function plain<T extends TaskOptions>(options: T): string {
   const { signal, onProgress, ...rest } = options;
-  return JSON.stringify(rest);
+  return argument(rest);
 }
 
 /** What the values of tensors are: `tftf stats`. */

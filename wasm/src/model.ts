@@ -1,4 +1,4 @@
-import { call, type Core, type CoreModel } from './core.js';
+import { argument, call, type Core, type CoreModel } from './core.js';
 import type { OpenFiles } from './files.js';
 import { inParallel } from './parallel.js';
 import { serveRound } from './serving.js';
@@ -21,7 +21,7 @@ async function listing(tree: SourceTree, signal?: AbortSignal): Promise<SourceEn
 export async function readModel(core: Core, files: OpenFiles, options: ReadOptions, task: Task): Promise<CoreModel> {
   const tree = files.tree;
   const listed = await listing(tree, task.signal);
-  const reader = call(core, () => core.openModel(JSON.stringify({
+  const reader = call(core, () => core.openModel(argument({
     given: tree.given,
     main: tree.main ?? null,
     index: tree.main?.endsWith('.json') ?? false,

@@ -1,7 +1,7 @@
-import { call, errorOf, loadCore, type Core, type CoreModel } from './core.js';
+import { argument, call, errorOf, free, loadCore, type Core, type CoreModel } from './core.js';
 import type { Checkpoint, InfoTextOptions, OpenOptions, SideFile, TensorTable } from './checkpoint.js';
 import type { InfoDocument, OperationInfo } from './documents.js';
-import type { TftfError } from './error.js';
+import { TftfError } from './error.js';
 import { OpenFiles } from './files.js';
 import { readModel } from './model.js';
 import { planTransform } from './planning.js';
@@ -23,7 +23,7 @@ class OpenCheckpoint implements Checkpoint {
   info(filter = ''): InfoDocument { return JSON.parse(this.infoJson(filter)); }
   table(): TensorTable { return JSON.parse(call(this.core, () => this.model.table())); }
   infoText(options: InfoTextOptions = {}): string {
-    return call(this.core, () => this.model.infoText(JSON.stringify(options)));
+    return call(this.core, () => this.model.infoText(argument(options)));
   }
   matches(filter: string): boolean { return call(this.core, () => this.model.matches(filter)); }
   broken(): TftfError | null {
@@ -34,6 +34,7 @@ class OpenCheckpoint implements Checkpoint {
   operations(): OperationInfo[] { return JSON.parse(call(this.core, () => this.model.operations())); }
 
   private place(index: number): TensorPlace {
+    if (!Number.isInteger(index) || index < 0 || index > 0xffff_ffff) throw new TftfError('usage', 'There is no tensor of that number.');
     return { row: index, ...JSON.parse(call(this.core, () => this.model.tensor(index))) };
   }
   tensor(index: number): StoredTensor {
@@ -47,7 +48,7 @@ class OpenCheckpoint implements Checkpoint {
   }
 
   async close(): Promise<void> {
-    this.model.delete();
+    free(this.model);
     await this.files.close();
   }
 }

@@ -1,6 +1,7 @@
 import { loadAdapter } from './adapters.js';
-import { call, CoreMemory, loadCore, type Core, type CoreAdapterList, type CoreModel, type CoreTransformation } from './core.js';
+import { argument, call, CoreMemory, loadCore, type Core, type CoreAdapterList, type CoreModel, type CoreTransformation } from './core.js';
 import type { Account } from './documents.js';
+import { TftfError } from './error.js';
 import { OpenFiles } from './files.js';
 import { readModel } from './model.js';
 import type { TaskOptions } from './progress.js';
@@ -89,8 +90,11 @@ async function withAdapters(core: Core, list: CoreAdapterList, operations: Opera
     const named = [...options];
     if (!has('adapter')) named.push({ name: 'adapter', values: [given] });
     if (adapter.config !== undefined && !has('adapter-config')) named.push({ name: 'adapter-config', values: [adapter.config.given] });
-    told.push({ id, options: named, adapter: call(core, () => list.add(load)) });
-    load.delete();
+    try {
+      told.push({ id, options: named, adapter: call(core, () => list.add(load)) });
+    } finally {
+      load.delete();
+    }
   }
   return told;
 }
@@ -103,10 +107,27 @@ export interface TransformOptions extends PlanRequest {
   tileBytes?: number | undefined;
 }
 
+function checkRequest(request: TransformOptions): void {
+  const { operations, singleName } = request ?? {};
+  if (!Array.isArray(operations) || operations.some(one => typeof one?.id !== 'string')) {
+    throw new TftfError('usage', 'A plan needs its operations, a list of {id, options}.');
+  }
+  for (const { options = [] } of operations) {
+    if (!Array.isArray(options) || options.some(one => typeof one?.name !== 'string')) {
+      throw new TftfError('usage', 'The options of an operation are a list of {name, values}.');
+    }
+  }
+  if (singleName === undefined || singleName === null) return;
+  if (typeof singleName !== 'string' || /^\.{0,2}$|[/\0]/.test(singleName)) {
+    throw new TftfError('usage', '"singleName" is not the name of a file.');
+  }
+}
+
 /** Reads a model strictly and plans operations over it; nothing is written. */
 export async function planTransform(tree: SourceTree, request: TransformOptions, options: TaskOptions = {}): Promise<PlannedTransform> {
   const core = await loadCore();
   const task = new Task(options);
+  checkRequest(request);
   const files = new OpenFiles(tree);
   let model: CoreModel | undefined;
   let transformation: CoreTransformation | undefined;
@@ -115,7 +136,7 @@ export async function planTransform(tree: SourceTree, request: TransformOptions,
     const operations = await withAdapters(core, adapters, request.operations, request.maxHeader, task);
     model = await readModel(core, files, { strict: true, maxHeader: request.maxHeader }, task);
     const folder = await tree.list(task.signal);
-    transformation = call(core, () => core.openTransform(model!, adapters, JSON.stringify({
+    transformation = call(core, () => core.openTransform(model!, adapters, argument({
       command: request.command ?? request.operations[0]?.id ?? 'passthrough',
       operations,
       input: tree.given,

@@ -42,6 +42,7 @@ class Run {
   private readonly pointers: CoreMemory;
   private readonly writers = new Map<number, OutputWriter>();
   private summary: PlanSummary;
+  private copied = new Uint8Array(0);
   private begun = false;
   /** What steps and copies asked for; what is read along, and residents, are not counted. */
   private bytesRead = 0;
@@ -64,6 +65,8 @@ class Run {
 
   async go(): Promise<RunResult> {
     try {
+      // What must not be written is refused before anything is read, where the sizes of the result are known by now.
+      if (this.sink !== undefined && this.summary.outputs.every(output => output.known)) await this.begin(this.sink);
       await this.checkInputs();
       for (let phase = 0; phase < this.summary.phases; ++phase) await this.phase(phase);
       if (this.sink !== undefined) await this.finish(this.sink);
@@ -130,8 +133,9 @@ class Run {
 
   private async begin(sink: OutputSink): Promise<void> {
     if (this.begun) return;
-    await sink.begin(this.plan.outputs, this.plan.files.tree);
+    // One that has failed half way is undone, too.
     this.begun = true;
+    await sink.begin(this.plan.outputs, this.plan.files.tree);
   }
 
   private async writer(file: number): Promise<OutputWriter> {
@@ -170,14 +174,21 @@ class Run {
     const block = Math.max(this.plan.files.tree.block, this.sink?.block ?? 0);
     for (let begin = 0; begin < length; begin += block) {
       await this.task.breathe();
-      const bytes = await this.timed('read', async () => {
-        const source = await this.plan.files.get(path, this.task.signal);
-        return source.read(fromOffset + begin, Math.min(block, length - begin), this.task.signal);
-      });
+      const bytes = await this.timed('read', () => this.block(path, fromOffset + begin, Math.min(block, length - begin)));
       this.bytesRead += bytes.length;
       await this.write(to, toOffset + begin, () => bytes);
       this.task.report(stage, this.done, this.total, path);
     }
+  }
+
+  /** Good until the next one. */
+  private async block(path: string, offset: number, length: number): Promise<Uint8Array> {
+    const source = await this.plan.files.get(path, this.task.signal);
+    if (source.readSync === undefined) return source.read(offset, length, this.task.signal);
+    if (this.copied.length < length) this.copied = new Uint8Array(length);
+    const bytes = this.copied.subarray(0, length);
+    source.readSync(offset, bytes);
+    return bytes;
   }
 
   private step(index: number): Step {
@@ -352,16 +363,21 @@ function placesOf(outputs: Extent[]): Places {
 
 function started(plan: TransformPlan, examining: boolean): PlannedTransform {
   if (!(plan instanceof PlannedTransform) || plan.examining !== examining) {
-    throw new TftfError('internal', 'This is no plan that can be run so.');
+    throw new TftfError('usage', 'This is no plan that can be run so.');
   }
-  if (plan.ran) throw new TftfError('internal', 'A plan runs once; make it anew.');
+  if (plan.ran) throw new TftfError('usage', 'A plan runs once; make it anew.');
   plan.ran = true;
   return plan;
 }
 
 /** Runs a plan to its end, once. Whatever rejects it leaves nothing behind. */
 export async function run(plan: TransformPlan, sink: OutputSink, options: TaskOptions = {}): Promise<RunResult> {
-  return new Run(started(plan, false), sink, new Task(options)).go();
+  const { begin, create, publish, abort } = (sink ?? {}) as Partial<OutputSink>;
+  if ([begin, create, publish, abort].some(member => typeof member !== 'function')) {
+    throw new TftfError('usage', 'This is nothing that a result can be written to, as folderSink(), fileSink() or pathSink() make it.');
+  }
+  const task = new Task(options);
+  return new Run(started(plan, false), sink, task).go();
 }
 
 /** Runs a plan that writes nothing (`validate`), for what its phases see. */

@@ -36,6 +36,6 @@ export interface OutputSink {
   create(file: OutputFile): Promise<OutputWriter>;
   /** All writers are closed: final names, in the order of begin(). */
   publish(): Promise<void>;
-  /** Something went wrong, or the user cancelled: nothing of this run is left. */
+  /** Something went wrong, in begin() too, or the user cancelled: nothing of this run is left. */
   abort(): Promise<void>;
 }

@@ -15,7 +15,7 @@ export interface SourceEntry {
 export interface RangeSource {
   readonly size: number;
   /**
-   * Exactly `length` bytes, valid until the next call. Rejects with a TftfError: 'io-changed' when the file is not the
+   * Exactly `length` bytes, which no later call changes: several may be going on at once. Rejects with a TftfError: 'io-changed' when the file is not the
    * one any more that was opened, 'io-read' otherwise.
    */
   read(offset: number, length: number, signal?: AbortSignal): Promise<Uint8Array>;

@@ -26,8 +26,11 @@ export class Task {
   private readonly onProgress: ((progress: Progress) => void) | undefined;
 
   constructor(options: TaskOptions = {}) {
-    this.signal = options.signal;
-    this.onProgress = options.onProgress;
+    const { signal, onProgress } = options;
+    if (signal !== undefined && typeof signal?.addEventListener !== 'function') throw new TftfError('usage', '"signal" is no AbortSignal.');
+    if (onProgress !== undefined && typeof onProgress !== 'function') throw new TftfError('usage', '"onProgress" is no function.');
+    this.signal = signal;
+    this.onProgress = onProgress;
   }
 
   /** Throws when the user has cancelled. */

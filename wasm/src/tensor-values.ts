@@ -1,4 +1,4 @@
-import { call, CoreMemory, type Core, type CoreModel, type CoreTensorView } from './core.js';
+import { argument, call, CoreMemory, free, type Core, type CoreModel, type CoreTensorView } from './core.js';
 import type { Count, Real, StatisticsDocument, StatisticsRow } from './documents.js';
 import { TftfError } from './error.js';
 import { ExtentReader } from './extents.js';
@@ -37,6 +37,9 @@ function matrixOf(shape: number[]): MatrixSize {
   return { rows: columns === 0 ? 0 : elements / columns, columns };
 }
 
+const isPart = (begin: number, length: number, whole: number): boolean =>
+  Number.isInteger(begin) && Number.isInteger(length) && begin >= 0 && length >= 0 && begin + length <= whole;
+
 const number = (value: Real | Count | null): number | null => value === null ? null : Number(value);
 
 function inNumbers(row: StatisticsRow): TensorStatistics {
@@ -67,7 +70,7 @@ abstract class TensorValues implements TensorReader {
   protected abstract view(task: Task): Promise<{ view: CoreTensorView; done: () => void }>;
 
   async values(first: number, count: number, options: TaskOptions = {}): Promise<Float64Array> {
-    if (!(first >= 0 && count >= 0 && count <= MOST_VALUES && first + count <= this.elements)) {
+    if (!isPart(first, count, this.elements) || count > MOST_VALUES) {
       throw new TftfError('usage', 'There are no such elements.');
     }
     if (count === 0) return new Float64Array(0);
@@ -98,7 +101,7 @@ abstract class TensorValues implements TensorReader {
 
   async statistics(options: TaskOptions & { bins?: number } = {}): Promise<TensorStatistics> {
     const { core } = this;
-    const work = call(core, () => core.openStatistics(this.model, JSON.stringify({
+    const work = call(core, () => core.openStatistics(this.model, argument({
       names: [this.name], logical: this.logical, bins: options.bins ?? 128,
     })));
     try {
@@ -114,9 +117,9 @@ abstract class TensorValues implements TensorReader {
 
   async heatMap(options: HeatMapOptions = {}): Promise<HeatMap> {
     const { core } = this;
-    const { signal, onProgress, ...part } = options;
-    const request = { height: 256, width: 256, maxBytes: HEAT_BYTES, ...part, row: this.place.row, logical: this.logical };
-    const work = call(core, () => core.openHeatMap(this.model, JSON.stringify(request)));
+    const { rowBegin, rowEnd, columnBegin, columnEnd, height = 256, width = 256, maxBytes = HEAT_BYTES } = options;
+    const request = { rowBegin, rowEnd, columnBegin, columnEnd, height, width, maxBytes, row: this.place.row, logical: this.logical };
+    const work = call(core, () => core.openHeatMap(this.model, argument(request)));
     try {
       await runValueWork(core, work, [this.files], new Task(options), this.name);
       const start = call(core, () => work.cells()) / 8;
@@ -160,7 +163,7 @@ export class StoredValues extends TensorValues implements StoredTensor {
   }
 
   async bytes(begin: number, length: number, options: TaskOptions = {}): Promise<Uint8Array> {
-    if (!(begin >= 0 && length >= 0 && begin + length <= this.byteLength)) {
+    if (!isPart(begin, length, this.byteLength)) {
       throw new TftfError('usage', 'There are no such bytes.');
     }
     const task = new Task(options);
@@ -179,7 +182,7 @@ class LogicalValues extends TensorValues implements LogicalTensor {
   protected async view(): Promise<{ view: CoreTensorView; done: () => void }> {
     return { view: this.opened, done: () => undefined };
   }
-  async close(): Promise<void> { this.opened.delete(); }
+  async close(): Promise<void> { free(this.opened); }
 }
 
 /** The tensor through its quantised layout. */

@@ -39,7 +39,14 @@ export function parseArguments(args: string[], rules: OptionRule[]): Arguments {
     const { rule, attached } = findRule(arg, rules);
     const values: string[] = [];
     if (attached !== undefined) {
+      if (rule.values === 0 && !arg.startsWith('--')) {
+        // "-qv" is "-q -v".
+        args = [...args.slice(0, at + 1), `-${attached}`, ...args.slice(at + 1)];
+        result.options.set(rule.name, [...result.options.get(rule.name) ?? [], []]);
+        continue;
+      }
       if (rule.values === 0) throw usage(`--${rule.name} takes no value.`);
+      if (attached === '') throw usage(`--${rule.name} needs ${rule.values === 1 ? 'a value' : `${rule.values} values`}.`);
       values.push(attached);
     }
     while (values.length < rule.values) {

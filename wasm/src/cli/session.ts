@@ -2,7 +2,7 @@ import { writeSync } from 'node:fs';
 import { call, loadCore } from '../core.js';
 import { TftfError, type ErrorCode } from '../error.js';
 import type { Progress } from '../progress.js';
-import { count, flag, value, type Arguments, type OptionRule } from './arguments.js';
+import { flag, usage, value, type Arguments, type OptionRule } from './arguments.js';
 
 /** Options of every command. */
 export const COMMON: OptionRule[] = [
@@ -65,7 +65,9 @@ export class Session {
     this.verbose = flag(args, 'verbose');
     this.progress = !flag(args, 'no-progress') && !this.quiet;
     const threads = value(args, 'threads');
-    if (threads !== undefined) count(threads, '--threads');
+    if (threads !== undefined && !(/^\d{1,4}$/.test(threads) && Number(threads) >= 1 && Number(threads) <= 1024)) {
+      throw usage(`--threads: Value ${threads} not in range 1 to 1024.`);
+    }
     const memory = value(args, 'max-memory');
     if (memory !== undefined) this.maxMemory = await size(memory);
     const header = value(args, 'max-header');

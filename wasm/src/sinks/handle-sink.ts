@@ -130,14 +130,14 @@ export function fileSink(handle: FileSystemFileHandle): OutputSink {
       if (files.length !== 1) {
         throw new TftfError('usage', `The result is ${files.length} files; pick a folder for it.`);
       }
-      await checkPermission(handle);
+      if (await isInput(handle, input)) throw refused(handle.name, 'it is an input');
       try {
         const there = await handle.getFile();
         wasEmpty = there.size === 0;
       } catch (error) {
         throw sinkError(error, handle.name);
       }
-      if (await isInput(handle, input)) throw refused(handle.name, 'it is an input');
+      await checkPermission(handle);
     },
     create: file => streams.open(handle, handle.name, file.size),
     async publish(): Promise<void> {},

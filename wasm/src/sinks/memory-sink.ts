@@ -1,9 +1,19 @@
+import { TftfError } from '../error.js';
+import { quoteName } from '../names.js';
 import type { OutputFile, OutputSink, OutputWriter } from '../sink.js';
 
 /** A result in memory, for small models and tests. */
 export interface MemorySink extends OutputSink {
   /** Final names to contents; empty until everything is whole. */
   readonly files: Map<string, Uint8Array>;
+}
+
+function bytesFor(file: OutputFile): Uint8Array {
+  try {
+    return new Uint8Array(file.size);
+  } catch {
+    throw new TftfError('refused-memory', `There is not enough memory for the ${file.size} bytes of ${quoteName(file.name)}.`, { file: file.name });
+  }
 }
 
 export function memorySink(name = 'memory'): MemorySink {
@@ -16,7 +26,7 @@ export function memorySink(name = 'memory'): MemorySink {
     files,
     async begin(list: OutputFile[]): Promise<void> { order = list.map(file => file.name); },
     async create(file: OutputFile): Promise<OutputWriter> {
-      const part = new Uint8Array(file.size);
+      const part = bytesFor(file);
       parts.set(file.name, part);
       return {
         async write(offset: number, bytes: Uint8Array): Promise<void> { part.set(bytes, offset); },

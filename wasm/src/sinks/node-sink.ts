@@ -216,5 +216,6 @@ function identity(file: string): string | undefined {
 
 /** A folder, or with `single` a file, of this machine: temporary names, fsync, rename, the index last. */
 export function pathSink(name: string, options: PathSinkOptions = {}): OutputSink {
+  if (typeof name !== 'string') throw new TftfError('usage', 'A path is a text.');
   return new PathSink(name, options);
 }

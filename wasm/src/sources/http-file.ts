@@ -43,62 +43,48 @@ export class HttpFile implements RangeSource {
 
   /** Asks for the beginning; nothing when there is no such file. */
   static async open(url: string, name: string, get: Fetch, signal?: AbortSignal): Promise<HttpFile | undefined> {
-    const { response, controller } = await request(url, name, get, 0, FIRST, signal);
-    if (response.status === 404 || response.status === 410) {
-      controller.abort();
-      return undefined;
-    }
-    const identity = { etag: response.headers.get('etag'), modified: response.headers.get('last-modified') };
-    if (response.status === 206) {
-      const range = contentRange(response);
-      if (range === undefined || range.begin !== 0) {
-        controller.abort();
-        throw readError(name, response.headers.has('content-range')
-          ? 'the server answers with other bytes than were asked for'
-          : 'the server does not let pages see Content-Range (Access-Control-Expose-Headers)');
+    return answered(url, name, get, 0, FIRST, signal, async response => {
+      if (response.status === 404 || response.status === 410) return undefined;
+      const identity = { etag: response.headers.get('etag'), modified: response.headers.get('last-modified') };
+      if (response.status === 206) {
+        const range = contentRange(response);
+        if (range === undefined || range.begin !== 0 || range.end > FIRST) {
+          throw readError(name, response.headers.has('content-range')
+            ? 'the server answers with other bytes than were asked for'
+            : 'the server does not let pages see Content-Range (Access-Control-Expose-Headers)');
+        }
+        const head = await body(response, name, range.end, signal);
+        if (head.length !== range.end) throw readError(name, 'the answer was cut off');
+        return new HttpFile(url, name, get, { ...identity, size: range.total }, head);
       }
-      const head = await body(response, name, range.end, signal);
-      if (head.length !== range.end) throw readError(name, 'the answer was cut off');
-      return new HttpFile(url, name, get, { ...identity, size: range.total }, head);
-    }
-    if (response.status === 416) {
-      controller.abort();
-      return new HttpFile(url, name, get, { ...identity, size: 0 }, new Uint8Array(0));
-    }
-    if (response.status !== 200) {
-      controller.abort();
-      throw readError(name, statusReason(response.status));
-    }
-    // The whole file: fine when it is small.
-    const length = Number(response.headers.get('content-length') ?? 'NaN');
-    const whole = length > MOST_WHOLE ? undefined : await body(response, name, MOST_WHOLE, signal).catch(() => undefined);
-    if (whole === undefined) {
-      controller.abort();
-      throw new TftfError('io-read',
-        `${quoteName(name)} cannot be read in parts: its server ignores byte ranges. Download the file and open it from disk.`,
-        { file: name, found: 'the server ignores byte ranges' });
-    }
-    return new HttpFile(url, name, get, { ...identity, size: whole.length }, whole);
+      if (response.status === 416) return new HttpFile(url, name, get, { ...identity, size: 0 }, new Uint8Array(0));
+      if (response.status !== 200) throw readError(name, statusReason(response.status));
+      // The whole file: fine when it is small.
+      const length = Number(response.headers.get('content-length') ?? 'NaN');
+      const whole = length > MOST_WHOLE ? undefined : await body(response, name, MOST_WHOLE, signal).catch(() => undefined);
+      checkSignal(signal);
+      if (whole === undefined) {
+        throw new TftfError('io-read',
+          `${quoteName(name)} cannot be read in parts: its server ignores byte ranges. Download the file and open it from disk.`,
+          { file: name, found: 'the server ignores byte ranges' });
+      }
+      return new HttpFile(url, name, get, { ...identity, size: whole.length }, whole);
+    });
   }
 
   async read(offset: number, length: number, signal?: AbortSignal): Promise<Uint8Array> {
     if (offset + length <= this.head.length) return this.head.subarray(offset, offset + length);
     if (length === 0) return new Uint8Array(0);
-    const { response, controller } = await request(this.url, this.name, this.get, offset, length, signal);
-    if (response.status !== 206) {
-      controller.abort();
+    return answered(this.url, this.name, this.get, offset, length, signal, async response => {
       if (response.status === 416 || response.status === 404 || response.status === 200) throw changedError(this.name);
-      throw readError(this.name, statusReason(response.status));
-    }
-    const range = contentRange(response);
-    const now = { etag: response.headers.get('etag'), modified: response.headers.get('last-modified'), size: range?.total ?? -1 };
-    if (range === undefined || !sameIdentity(this.identity, now)) {
-      controller.abort();
-      throw changedError(this.name);
-    }
-    const bytes = await body(response, this.name, length, signal);
-    if (range.begin !== offset || bytes.length !== length) throw readError(this.name, 'the answer was cut off');
-    return bytes;
+      if (response.status !== 206) throw readError(this.name, statusReason(response.status));
+      const range = contentRange(response);
+      const now = { etag: response.headers.get('etag'), modified: response.headers.get('last-modified'), size: range?.total ?? -1 };
+      if (range === undefined || !sameIdentity(this.identity, now)) throw changedError(this.name);
+      const bytes = await body(response, this.name, length, signal);
+      if (range.begin !== offset || bytes.length !== length) throw readError(this.name, 'the answer was cut off');
+      return bytes;
+    });
   }
 
   async check(): Promise<void> {
@@ -107,20 +93,27 @@ export class HttpFile implements RangeSource {
   async close(): Promise<void> {}
 }
 
-async function request(url: string, name: string, get: Fetch, offset: number, length: number,
-  signal?: AbortSignal): Promise<{ response: Response; controller: AbortController }> {
+/** Asks for a range; whatever `take` makes of the answer, the request is over then. */
+async function answered<T>(url: string, name: string, get: Fetch, offset: number, length: number, signal: AbortSignal | undefined,
+  take: (response: Response) => Promise<T>): Promise<T> {
   checkSignal(signal);
   const controller = new AbortController();
-  signal?.addEventListener('abort', () => controller.abort(), { once: true });
+  // With a signal of its own the listener goes with the request: the task's may hear of thousands.
+  signal?.addEventListener('abort', () => controller.abort(), { once: true, signal: controller.signal });
   try {
-    const response = await get(url, {
-      headers: { Range: `bytes=${offset}-${offset + length - 1}` },
-      credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', signal: controller.signal,
-    });
-    return { response, controller };
-  } catch (error) {
-    checkSignal(signal);
-    throw readError(name, `the server cannot be reached, or does not allow pages of other sites to read it (${messageOf(error)})`);
+    let response: Response;
+    try {
+      response = await get(url, {
+        headers: { Range: `bytes=${offset}-${offset + length - 1}` },
+        credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', signal: controller.signal,
+      });
+    } catch (error) {
+      checkSignal(signal);
+      throw readError(name, `the server cannot be reached, or does not allow pages of other sites to read it (${messageOf(error)})`);
+    }
+    return await take(response);
+  } finally {
+    controller.abort();
   }
 }
 

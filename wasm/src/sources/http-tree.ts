@@ -1,5 +1,5 @@
 import { TftfError } from '../error.js';
-import { readError } from '../files.js';
+import { readError, shared } from '../files.js';
 import { quoteName } from '../names.js';
 import type { RangeSource, SourceEntry, SourceTree } from '../source.js';
 import { HttpFile, type Fetch } from './http-file.js';
@@ -25,6 +25,7 @@ const SIDE_FILES = [
 
 /** `hf://org/name[@revision][/path]` as an address, anything else as it is. */
 export function expandUrl(given: string, hub = 'https://huggingface.co'): string {
+  if (typeof given !== 'string') throw new TftfError('usage', 'An address is a text.');
   const match = /^hf:\/\/([^/@\s]+)\/([^/@\s]+)(?:@([^/\s]+))?(?:\/(.*))?$/.exec(given);
   if (match === null) {
     if (!/^https?:\/\/[^/\s]/.test(given)) {
@@ -50,14 +51,16 @@ class HttpTree implements SourceTree {
   }
 
   file(path: string, signal?: AbortSignal): Promise<HttpFile | undefined> {
-    let file = this.files.get(path);
-    if (file === undefined) {
-      const address = this.base + path.split('/').map(encodeURIComponent).join('/') + this.query;
-      file = HttpFile.open(address, path, this.get, signal);
-      this.files.set(path, file);
-      file.catch(() => this.files.delete(path));
-    }
-    return file;
+    return shared(() => {
+      let file = this.files.get(path);
+      if (file === undefined) {
+        const address = this.base + path.split('/').map(encodeURIComponent).join('/') + this.query;
+        file = HttpFile.open(address, path, this.get, signal);
+        this.files.set(path, file);
+        file.catch(() => this.files.delete(path));
+      }
+      return file;
+    }, signal);
   }
 
   async find(path: string, signal?: AbortSignal): Promise<SourceEntry | undefined> {
@@ -78,10 +81,10 @@ class HttpTree implements SourceTree {
   async list(signal?: AbortSignal): Promise<SourceEntry[]> { return ownEntries(await this.walk(signal)); }
   /** The model, the shards that its index names, and the files that go with models. */
   async walk(signal?: AbortSignal): Promise<SourceEntry[]> {
-    const paths = [this.anchor, ...SIDE_FILES];
-    if (this.anchor.endsWith('.json')) paths.push(...await this.shards(signal));
+    const shards = this.anchor.endsWith('.json') ? await this.shards(signal) : [];
     const found: SourceEntry[] = [];
-    const left = [...new Set(paths)];
+    // An index names its shards once for each tensor.
+    const left = [...new Set([this.anchor, ...SIDE_FILES, ...shards])];
     await Promise.all(Array.from({ length: this.parallel }, async () => {
       for (let path = left.shift(); path !== undefined; path = left.shift()) {
         const entry = await this.find(path, signal);
@@ -104,6 +107,25 @@ class HttpTree implements SourceTree {
   }
 }
 
+function parsed(address: string): URL {
+  try {
+    return new URL(address);
+  } catch {
+    throw new TftfError('usage', `${quoteName(address)} is no valid address.`);
+  }
+}
+
+function unescaped(part: string, given: string): string {
+  let name: string;
+  try {
+    name = decodeURIComponent(part);
+  } catch {
+    throw new TftfError('usage', `${quoteName(given)} is no valid address: what follows a % are two hexadecimal digits of UTF-8.`);
+  }
+  if (name !== '' && !isPlain(name)) throw new TftfError('usage', `${quoteName(given)} names no file: ${quoteName(name)}.`);
+  return name;
+}
+
 /** A relative path that stays inside the folder. */
 function isPlain(name: string): boolean {
   return name !== '' && !/^\/|^[a-z]+:|\\/i.test(name) && name.split('/').every(part => part !== '' && part !== '.' && part !== '..');
@@ -114,12 +136,12 @@ function isPlain(name: string): boolean {
  * whose model is found by the usual names. Rejects with 'usage' for what is no address, 'io-read' for what is not there.
  */
 export async function urlTree(given: string, options: UrlOptions = {}): Promise<SourceTree> {
-  const url = new URL(expandUrl(given, options.hub));
+  const url = parsed(expandUrl(given, options.hub));
   url.hash = '';
   const get = options.fetch ?? ((input, init) => fetch(input, init));
   const slash = url.pathname.lastIndexOf('/');
   let folder = url.origin + url.pathname.slice(0, slash + 1);
-  const name = decodeURIComponent(url.pathname.slice(slash + 1));
+  const name = unescaped(url.pathname.slice(slash + 1), given);
   if (name !== '') {
     const tree = new HttpTree(given, name, false, folder, url.search, get);
     if (await tree.file(name, options.signal) !== undefined) return tree;

@@ -30,15 +30,20 @@ const seenOf = (stats: fs.BigIntStats): Seen =>
 const same = (a: Seen, b: Seen): boolean =>
   a.size === b.size && a.mtime === b.mtime && a.device === b.device && a.inode === b.inode;
 
+/** Memory that is wholly overwritten next. */
+const unfilled = (length: number): Uint8Array => new Uint8Array(Buffer.allocUnsafeSlow(length).buffer, 0, length);
+
 class NodeFile implements RangeSource {
   readonly size: number;
-  private buffer = new Uint8Array(0);
+  private closed = false;
   constructor(private readonly descriptor: number, private readonly file: string, private readonly name: string,
     private readonly seen: Seen) {
     this.size = Number(seen.size);
   }
 
   readSync(offset: number, into: Uint8Array): void {
+    // The number of a closed file may be another file's by now.
+    if (this.closed) throw new TftfError('usage', `${quoteName(this.name)} is closed; nothing can be read from it any more.`);
     for (let done = 0; done < into.length;) {
       let got: number;
       try {
@@ -51,8 +56,7 @@ class NodeFile implements RangeSource {
     }
   }
   async read(offset: number, length: number): Promise<Uint8Array> {
-    if (this.buffer.length < length || this.buffer.length > 4 * length + (1 << 20)) this.buffer = new Uint8Array(length);
-    const bytes = this.buffer.subarray(0, length);
+    const bytes = unfilled(length);
     this.readSync(offset, bytes);
     return bytes;
   }
@@ -60,7 +64,11 @@ class NodeFile implements RangeSource {
     const now = fs.statSync(this.file, { bigint: true, throwIfNoEntry: false });
     if (now === undefined || !same(seenOf(now), this.seen)) throw changedError(this.name);
   }
-  async close(): Promise<void> { fs.closeSync(this.descriptor); }
+  async close(): Promise<void> {
+    if (this.closed) return;
+    this.closed = true;
+    fs.closeSync(this.descriptor);
+  }
 }
 
 function look(file: string, name: string): SourceEntry | undefined {
@@ -214,6 +222,7 @@ function placeOf(given: string, isFolder: boolean): string {
 
 /** A file, index file or folder. Rejects with 'usage-path' when nothing is there, 'io-read' when it cannot be looked at. */
 export async function pathTree(given: string): Promise<SourceTree> {
+  if (typeof given !== 'string') throw new TftfError('usage', 'A path is a text.');
   let stats: fs.Stats;
   try {
     stats = fs.statSync(given);
