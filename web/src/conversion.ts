@@ -2,7 +2,7 @@
 import { signal, type Signal } from '@preact/signals';
 import type { OperationInfo, OptionInfo, Progress } from 'tftf';
 import type { Failure, Origin, PageOperation, PagePlanRequest, PlanView, RunView, Target } from './engine/messages';
-import { announcement, currentId, engine, failureOf, inputs, openOrigin, type Input } from './inputs';
+import { announcement, closing, currentId, engine, failureOf, inputs, openOrigin, type Input } from './inputs';
 import { go } from './route';
 import { canPickFiles, mayWrite, pickFile, pickFolder } from './saving';
 
@@ -29,6 +29,7 @@ export class Conversion {
   private running: AbortController | null = null;
   private call = 0;
   private timer = 0;
+  private saving = false;
 
   constructor(readonly input: Input) {
     this.single = signal(input.summary.files.length === 1 && input.summary.index === null);
@@ -89,16 +90,26 @@ export class Conversion {
     this.run.value = { ...run, paused: on };
   }
 
-  // From a click: the pickers ask for one.
+  // From a click: the pickers ask for one. A second click asks for nothing more.
   async save(): Promise<void> {
     const plan = this.plan.value;
-    if (plan.state !== 'ready') return;
+    if (plan.state !== 'ready' || this.saving) return;
+    this.saving = true;
     try {
       const target = await this.target(plan.view);
-      if (target) await this.write(plan.view, target);
+      // Whatever was changed while the question was out: what was agreed to is not what would be written.
+      if (target && this.plan.value === plan) await this.write(plan.view, target);
     } catch (error) {
       this.fail(error);
+    } finally {
+      this.saving = false;
     }
+  }
+
+  // The input is closed: nothing is planned any more.
+  letGo(): void {
+    this.steps.value = [];
+    this.replan(0);
   }
 
   async removeStored(): Promise<void> {
@@ -253,6 +264,7 @@ export async function offerMerge(base: Input, adapter: Input): Promise<void> {
 }
 
 const conversions = new WeakMap<Input, Conversion>();
+closing.add((input) => conversions.get(input)?.letGo());
 
 export function conversionOf(input: Input): Conversion {
   let found = conversions.get(input);

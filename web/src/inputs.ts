@@ -27,6 +27,7 @@ export interface Input {
 export interface Opening {
   label: string;
   progress: Progress | null;
+  address: boolean;
   abort: AbortController;
 }
 
@@ -34,7 +35,7 @@ export const inputs = signal<Input[]>([]);
 export const currentId = signal(0);
 export const current = computed(() => inputs.value.find((input) => input.id === currentId.value) ?? null);
 export const opening = signal<Opening | null>(null);
-export const openFailure = signal<{ label: string; failure: Failure } | null>(null);
+export const openFailures = signal<{ label: string; failure: Failure }[]>([]);
 // What assistive technology is told.
 export const announcement = signal('');
 
@@ -45,14 +46,26 @@ export const failureOf = (error: unknown): Failure =>
     ? error.failure
     : { code: 'internal', message: error instanceof Error ? error.message : String(error), file: null, tensor: null, expected: null, found: null };
 
-// `show`: it becomes the current one. Null when it could not be opened; openFailure says why.
-export async function openOrigin(origin: Origin, { show = true } = {}): Promise<Input | null> {
-  opening.value?.abort.abort();
+export function addFailure(label: string, failure: Failure): void {
+  openFailures.value = [...openFailures.value, { label, failure }];
+  announcement.value = failure.message;
+}
+
+// One after the other: nothing that somebody wanted to see is lost to what is dropped next.
+let turns: Promise<unknown> = Promise.resolve();
+
+// `show`: it becomes the current one. Null when it could not be opened; openFailures says why.
+export function openOrigin(origin: Origin, { show = true } = {}): Promise<Input | null> {
+  const opened = turns.then(() => openNow(origin, show));
+  turns = opened.catch(() => undefined);
+  return opened;
+}
+
+async function openNow(origin: Origin, show: boolean): Promise<Input | null> {
   const abort = new AbortController();
   const id = ++ids;
-  const mine: Opening = { label: origin.label, progress: null, abort };
+  const mine: Opening = { label: origin.label, progress: null, address: origin.kind === 'url', abort };
   opening.value = mine;
-  openFailure.value = null;
   try {
     const opened = await engine.open(id, origin, {
       signal: abort.signal,
@@ -63,10 +76,7 @@ export async function openOrigin(origin: Origin, { show = true } = {}): Promise<
     return add(id, origin, opened, show);
   } catch (error) {
     const failure = failureOf(error);
-    if (failure.code !== 'interrupted') {
-      openFailure.value = { label: origin.label, failure };
-      announcement.value = failure.message;
-    }
+    if (failure.code !== 'interrupted') addFailure(origin.label, failure);
     return null;
   } finally {
     if (opening.value?.abort === abort) opening.value = null;
@@ -129,7 +139,11 @@ export async function runCheck(input: Input, data: boolean, base: number | null 
   }
 }
 
+// What else holds on to an input.
+export const closing = new Set<(input: Input) => void>();
+
 export function closeInput(input: Input): void {
+  for (const letGo of closing) letGo(input);
   checks.get(input.id)?.abort();
   inputs.value = inputs.value.filter((other) => other !== input);
   if (currentId.value === input.id) currentId.value = inputs.value[inputs.value.length - 1]?.id ?? 0;

@@ -1,7 +1,7 @@
 // From drops, pickers and addresses to origins that the worker can open.
 import type { Origin } from './engine/messages';
 import { isAdapter, offerMerge } from './conversion';
-import { failureOf, openFailure, openOrigin, type Input } from './inputs';
+import { addFailure, failureOf, opening, openFailures, openOrigin, type Input } from './inputs';
 import { isRank } from './rank_name';
 
 type Dropped = { handle: FileSystemHandle | null; entry: FileSystemEntry | null; file: File | null };
@@ -67,11 +67,17 @@ async function offer(opened: (Input | null)[]): Promise<void> {
   if (there.length === 2 && adapters.length === 1) await offerMerge(there.find((input) => input !== adapters[0])!, adapters[0]!);
 }
 
+// Messages about what was opened before go when something new is.
+function begin(): void {
+  if (opening.value === null) openFailures.value = [];
+}
+
 export async function openDropped(dropped: Dropped[]): Promise<void> {
   const handles = dropped.map(({ handle }) => handle);
   const names = dropped.map(({ handle, entry, file }) => handle?.name ?? entry?.name ?? file?.name ?? '');
   const loose = dropped.every(({ handle, entry }) => (handle ? handle.kind === 'file' : !entry || entry.isFile));
   if (dropped.length === 0) return;
+  begin();
   try {
     if (loose && belongTogether(names)) {
       const files = await Promise.all(
@@ -94,13 +100,14 @@ export async function openDropped(dropped: Dropped[]): Promise<void> {
     }
     await offer(opened);
   } catch (error) {
-    openFailure.value = { label: names[0]!, failure: { ...failureOf(error), code: 'io-read' } };
+    addFailure(names[0]!, { ...failureOf(error), code: 'io-read' });
   }
 }
 
 export async function openPicked(list: FileList | null): Promise<void> {
   const files = [...(list ?? [])].map((file) => ({ path: file.webkitRelativePath || file.name, file }));
   if (files.length === 0) return;
+  begin();
   const inFolder = files.some(({ path }) => path.includes('/'));
   if (inFolder) {
     await openOrigin(filesOrigin(files, `${files.length} files`));
@@ -116,12 +123,17 @@ export async function openPicked(list: FileList | null): Promise<void> {
 export async function openAddress(text: string): Promise<void> {
   const url = text.trim();
   const hub = new URLSearchParams(location.search).get('hub');
-  if (url !== '') await openOrigin({ kind: 'url', label: url.replace(/^https?:\/\//, ''), url, ...(hub !== null && { hub }) });
+  if (url === '') return;
+  // A server that does not answer is given up for another one.
+  if (opening.value?.address) opening.value.abort.abort();
+  begin();
+  await openOrigin({ kind: 'url', label: url.replace(/^https?:\/\//, ''), url, ...(hub !== null && { hub }) });
 }
 
 const exampleFiles = ['config.json', 'model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors', 'model.safetensors.index.json'];
 
 export async function openExample(): Promise<void> {
+  begin();
   try {
     const files = await Promise.all(
       exampleFiles.map(async (path) => {
@@ -133,9 +145,6 @@ export async function openExample(): Promise<void> {
     await openOrigin({ kind: 'files', label: 'qwen3-tiny-fp8', files });
   } catch (error) {
     const { message } = failureOf(error);
-    openFailure.value = {
-      label: 'The example',
-      failure: { code: 'io-read', message: `The example could not be fetched: ${message} Without a network it is there only if it has been opened before.`, file: null, tensor: null, expected: null, found: null },
-    };
+    addFailure('The example', { code: 'io-read', message: `The example could not be fetched: ${message} Without a network it is there only if it has been opened before.`, file: null, tensor: null, expected: null, found: null });
   }
 }

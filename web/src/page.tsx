@@ -1,5 +1,5 @@
 import { useEffect } from 'preact/hooks';
-import { announcement, current, inputs, openFailure, opening } from './inputs';
+import { announcement, current, inputs, openFailures, opening } from './inputs';
 import { openDropped, takeDropped } from './opening';
 import { ConvertPlace } from './places/convert';
 import { CheckPlace } from './places/check';
@@ -73,14 +73,14 @@ export function Page() {
           <SentenceLine input={input} heading />
           <PlaceTabs input={input} />
           {opening.value && <OpeningState opening={opening.value} />}
-          {openFailure.value && (
-            <div class="open-failure">
-              <FailureNote failure={openFailure.value.failure} title={openFailure.value.label} />
-              <button type="button" class="button quiet square" aria-label="Close the message" onClick={() => (openFailure.value = null)}>
+          {openFailures.value.map((failed) => (
+            <div key={failed.label} class="open-failure">
+              <FailureNote failure={failed.failure} title={failed.label} />
+              <button type="button" class="button quiet square" aria-label="Close the message" onClick={() => (openFailures.value = openFailures.value.filter((other) => other !== failed))}>
                 <Icon name="close" />
               </button>
             </div>
-          )}
+          ))}
           <main class="place-frame">
             <div id="main" class={`place place-${route.value.place}`} tabIndex={-1} role="tabpanel" aria-labelledby={`tab-${route.value.place}`}>
               <Place key={input.id} input={input} />

@@ -27,11 +27,13 @@ export class Engine {
   private readonly worker: Worker;
   private readonly pending = new Map<number, Pending>();
   private calls = 0;
+  private heard = false; // it has been started
+  private dead: Failure | null = null; // why the worker answers nothing any more
 
   constructor() {
     this.worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module', name: 'tftf' });
     this.worker.onmessage = (event: MessageEvent<FromWorker>) => this.receive(event.data);
-    this.worker.onerror = (event) => this.fail(event.message || 'The worker could not be started.');
+    this.worker.onerror = (event) => this.fail(event.message || 'The page’s worker could not be started. Reload the page.');
   }
 
   open = (input: number, origin: Origin, options?: CallOptions) => this.call<Opened>('open', [input, origin], options);
@@ -63,6 +65,7 @@ export class Engine {
     const call = ++this.calls;
     return new Promise<T>((resolve, reject) => {
       const { signal } = options;
+      if (this.dead) return reject(new EngineError(this.dead));
       if (signal?.aborted) return reject(cancelled());
       const cancel = () => this.send({ cancel: call });
       signal?.addEventListener('abort', cancel, { once: true });
@@ -82,6 +85,7 @@ export class Engine {
   }
 
   private receive(message: FromWorker): void {
+    this.heard = true;
     const pending = this.pending.get(message.call);
     if (!pending) return;
     if ('progress' in message) return pending.onProgress?.(message.progress);
@@ -92,6 +96,7 @@ export class Engine {
 
   private fail(reason: string): void {
     const failure: Failure = { code: 'internal', message: reason, file: null, tensor: null, expected: null, found: null };
+    if (!this.heard) this.dead = failure;
     for (const pending of this.pending.values()) pending.reject(new EngineError(failure));
     this.pending.clear();
   }

@@ -8,8 +8,9 @@ export class LogicalTensors {
 
   async reader(owner: Checkpoint, tensor: number): Promise<LogicalTensor> {
     if (!this.kept || this.owner !== owner || this.tensor !== tensor) {
-      await this.clear();
-      const made = owner.logicalTensor(tensor);
+      // At once, before anything is awaited: several may ask for it together.
+      const cleared = this.clear();
+      const made = cleared.then(() => owner.logicalTensor(tensor));
       this.owner = owner;
       this.tensor = tensor;
       this.kept = made;

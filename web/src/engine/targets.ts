@@ -58,7 +58,10 @@ export async function sinkOf(target: Target, plan: number, gate: Gate): Promise<
   if (target.kind === 'file') return new PausableSink(fileSink(target.handle), gate);
   if (target.kind === 'folder') return new PausableSink(folderSink(target.handle), gate);
   const release = await hold();
-  const sink = await downloadSink();
+  const sink = await downloadSink().catch((error: unknown) => {
+    release();
+    throw error;
+  });
   downloads.set(plan, { sink, release });
   return new PausableSink(sink, gate);
 }

@@ -46,12 +46,11 @@ async function sideTexts(tree: SourceTree, checkpoint: Checkpoint): Promise<Side
     if (known.has(name)) continue;
     const entry = await tree.find(name).catch(() => undefined);
     if (!entry || entry.folder || entry.unreadable !== undefined || entry.size === 0 || entry.size > 4e6) continue;
-    const source = await tree.open(name);
-    try {
-      texts.push({ name, text: new TextDecoder().decode(await source.read(0, entry.size)) });
-    } finally {
-      await source.close();
-    }
+    // What is there besides the weights does not keep anybody from looking at them.
+    const source = await tree.open(name).catch(() => undefined);
+    const bytes = await source?.read(0, entry.size).catch(() => undefined);
+    if (bytes) texts.push({ name, text: new TextDecoder().decode(bytes) });
+    await source?.close();
   }
   return texts;
 }
@@ -72,13 +71,15 @@ const methods = {
     const made = await adapterIn(given, task);
     const tree = made?.tree ?? given;
     const checkpoint = await openCheckpoint(tree, task);
-    inputs.set(id, { tree, checkpoint, report: null, ...(made && { adapter: made.from }) });
+    const sideFiles = await sideTexts(tree, checkpoint);
     // No name holds this: the totals come without the lists of tensors, which the table tells more briefly.
     const info = checkpoint.info('\0'.repeat(8));
     const tensors = columnsOf(checkpoint.table());
     const summary = summaryOf(info);
     summary.notes.unshift(...(made?.notices ?? []));
-    return { summary, tensors, tree: moduleTreeOf(tensors), sideFiles: await sideTexts(tree, checkpoint) };
+    const opened = { summary, tensors, tree: moduleTreeOf(tensors), sideFiles };
+    inputs.set(id, { tree, checkpoint, report: null, ...(made && { adapter: made.from }) });
+    return opened;
   },
 
   async close(_task: Task, id: number): Promise<void> {

@@ -1,7 +1,7 @@
 import type { Progress } from 'tftf';
 import type { Conversion, RunState } from '../conversion';
 import { bytesText, nameText, plural, timeText } from '../format';
-import { currentId } from '../inputs';
+import { currentId, inputs } from '../inputs';
 import { go } from '../route';
 import { saveBlob } from '../saving';
 import { ComparisonOf } from './comparison';
@@ -102,7 +102,7 @@ function DoneView({ conversion, run }: { conversion: Conversion; run: Done }) {
           </button>
         </div>
       )}
-      {result && (
+      {result && inputs.value.includes(result) && (
         <div class="result">
           <SentenceLine input={result} />
           <ComparisonOf from={conversion.input} to={result} />

@@ -1,5 +1,5 @@
 import { useId, useState } from 'preact/hooks';
-import { openFailure, opening } from '../inputs';
+import { openFailures, opening } from '../inputs';
 import { openAddress, openExample, openPicked } from '../opening';
 import { FailureNote } from '../parts/failure_note';
 import { Icon } from '../parts/icons';
@@ -8,7 +8,6 @@ import { OpeningState } from '../parts/opening_state';
 export function StartPlace() {
   const [address, setAddress] = useState('');
   const title = useId();
-  const failure = openFailure.value;
   return (
     <div class="start">
       <section class="drop-zone" aria-labelledby={title}>
@@ -51,7 +50,9 @@ export function StartPlace() {
         </form>
         <div class="start-state">
           {opening.value && <OpeningState opening={opening.value} />}
-          {failure && <FailureNote failure={failure.failure} title={failure.label} />}
+          {openFailures.value.map(({ label, failure }) => (
+            <FailureNote key={label} failure={failure} title={label} />
+          ))}
         </div>
       </section>
       <ul class="promises">
