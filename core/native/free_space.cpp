@@ -28,8 +28,8 @@ Result<void> check_free_space(const Plan& plan, const OutputTarget& target) {
   for (const SideOutput& side : plan.sides()) needed += side.bytes.size();
   if (needed <= *free) return {};
   return Error{.code = ErrorCode::kIoSpace,
-               .message = "The destination " + quote_name(target.path) + " is too small: " +
-                          std::to_string(needed - *free) + " more bytes are needed (" +
+               .message = "The destination " + quote_name(target.path) +
+                          " is too small: " + std::to_string(needed - *free) + " more bytes are needed (" +
                           std::to_string(needed) + " to write, " + std::to_string(*free) + " free).",
                .file = target.path,
                .expected = std::to_string(needed),

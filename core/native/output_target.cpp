@@ -47,7 +47,8 @@ bool is_same_copy(OutputFolder& folder, const std::string& name, const ExecuteOp
   if (!source.ok()) return false;
   std::vector<std::byte> bytes(static_cast<size_t>((*source)->size()));
   const auto there = folder.look(name);
-  if (!there.ok() || !*there || !(*there)->regular || (*there)->fingerprint.size != bytes.size()) return false;
+  if (!there.ok() || !*there || !(*there)->regular || (*there)->fingerprint.size != bytes.size())
+    return false;
   const auto text = folder.read(name, bytes.size());
   return text.ok() && (*source)->read(0, bytes).ok() &&
          std::equal(bytes.begin(), bytes.end(), as_bytes(*text).begin(), as_bytes(*text).end());

@@ -117,7 +117,8 @@ Metadata output_metadata(const Checkpoint& checkpoint, bool add_format, bool dat
   std::unordered_set<std::string_view> seen;  // views into the headers
   for (const Shard& shard : checkpoint.shards) {
     for (const auto& [key, value] : shard.header.metadata) {
-      if (!(data_changed && is_data_hash_key(key)) && seen.insert(key).second) merged.emplace_back(key, value);
+      if (!(data_changed && is_data_hash_key(key)) && seen.insert(key).second)
+        merged.emplace_back(key, value);
     }
   }
   if (add_format && seen.count("format") == 0) merged.emplace_back("format", "pt");

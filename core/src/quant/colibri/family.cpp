@@ -24,11 +24,10 @@ constexpr QuantFormat kInt3 = {
     .id = "colibri-int3-g64", .title = "colibri int3, groups of 64", .use = LayoutUse::kReadWritten};
 constexpr QuantFormat kE8 = {
     .id = "colibri-e8-iq3-lattice", .title = "colibri E8 lattice", .use = LayoutUse::kReadWritten};
-constexpr QuantFormat kColibriFp8 = {
-    .id = "colibri-fp8-e4m3-b128",
-    .title = "colibri FP8, blocks of 128",
-    .use = LayoutUse::kReadWritten,
-    .repacked_to = "fp8-block"};
+constexpr QuantFormat kColibriFp8 = {.id = "colibri-fp8-e4m3-b128",
+                                     .title = "colibri FP8, blocks of 128",
+                                     .use = LayoutUse::kReadWritten,
+                                     .repacked_to = "fp8-block"};
 constexpr QuantFormat kRans = {"colibri-int4-rans256-g0", "colibri int4, range coded"};
 constexpr std::string_view kSuffix = ".qs";
 constexpr std::string_view kRansStamp = "int4-rans256-g0";
