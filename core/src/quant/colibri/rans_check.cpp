@@ -19,6 +19,11 @@ bool any_set(Bytes bytes) {
 RansRecordCheck::RansRecordCheck(const RansTable& table, uint64_t record_bytes)
     : table_(table), record_bytes_(record_bytes) {
   for (const uint32_t f : table.freq) free_symbols_ = free_symbols_ || f == 1u << table.scale_bits;
+  steps_.reserve(table.slots.size());
+  for (uint32_t slot = 0; slot < table.slots.size(); ++slot) {
+    const uint32_t symbol = table.slots[slot];
+    steps_.push_back(table.freq[symbol] << 16 | (slot - table.start[symbol]));
+  }
   if (record_bytes_ >= kRansRecordHeader) return;
   RansFrame frame;
   frame_failure_ = read_rans_frame({}, record_bytes_, frame);
@@ -101,10 +106,26 @@ size_t RansRecordCheck::decode(const std::byte* from, size_t bytes) {
     if (free_symbols_) symbols_left_ = 0;  // every step leaves the state as it is
   }
   const uint32_t mask = (1u << table_.scale_bits) - 1;
-  const uint8_t* slots = table_.slots.data();
+  const uint32_t bits = table_.scale_bits;
+  const uint32_t* steps = steps_.data();
   uint32_t x = state_;
   uint64_t left = symbols_left_;
   uint64_t until_stop = kSymbolsBetweenStops;
+  const auto step = [&] {
+    const uint32_t one = steps[x & mask];
+    x = (one >> 16) * (x >> bits) + (one & 0xFFFF);
+    --left;
+  };
+  // Without branches while two bytes are at hand, the most that a state needs after a symbol.
+  while (x >= kRansLowest && left > 0 && bytes - at >= 2 && --until_stop > 0) {
+    step();
+    for (int i = 0; i < 2; ++i) {
+      const bool low = x < kRansLowest;
+      x = low ? x << 8 | static_cast<uint32_t>(from[at]) : x;
+      at += low ? 1 : 0;
+    }
+  }
+  until_stop = kSymbolsBetweenStops;
   for (;;) {
     // A state below the lowest waits for a byte.
     while (x < kRansLowest && at < bytes) x = x << 8 | static_cast<uint32_t>(from[at++]);
@@ -120,10 +141,7 @@ size_t RansRecordCheck::decode(const std::byte* from, size_t bytes) {
         break;
       }
     }
-    const uint32_t slot = x & mask;
-    const uint32_t symbol = slots[slot];
-    x = table_.freq[symbol] * (x >> table_.scale_bits) + slot - table_.start[symbol];
-    --left;
+    step();
   }
   state_ = x;
   symbols_left_ = left;

@@ -104,6 +104,7 @@ class RansRecordCheck {
   const RansTable& table_;
   uint64_t record_bytes_;
   std::vector<std::byte> header_;
+  std::vector<uint32_t> steps_;  // by slot: its symbol's frequency, and its place in the symbol's band
   Stage stage_ = Stage::kHeader;
   std::optional<RansFailure> frame_failure_;
   std::optional<RansFailure> stream_failure_;
