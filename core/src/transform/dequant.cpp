@@ -89,7 +89,7 @@ class Dequant final : public Pipe {
     stream.dequantises = true;
     stream.adds_format = true;
     if (work.dtypes.size() == 1) stream.result_dtype = *work.dtypes.begin();
-    restamp(stream, work.names, {});
+    TFTF_TRY(restamp(stream, work.names, {}));
     drop(stream, work);
     return {};
   }

@@ -76,9 +76,22 @@ constexpr OptionInfo kDequantOptions[] = {
     {.name = "cols", .kind = OptionKind::kInteger, .help = "Its columns"},
     {.name = "group-size", .kind = OptionKind::kInteger, .help = "Its columns per scale"}};
 
+// Those that transform/layout_codecs.cpp writes; a test compares them.
+constexpr std::string_view kWrittenLayouts[] = {"fp8-block",
+                                                "colibri-int8-row",
+                                                "colibri-int4-row",
+                                                "colibri-int2-row",
+                                                "colibri-int4-grouped",
+                                                "colibri-int3-g64",
+                                                "colibri-e8-iq3-lattice",
+                                                "colibri-fp8-e4m3-b128",
+                                                "colibri-fp8"};
+
 constexpr OptionInfo kQuantizeOptions[] = {
     {.name = "to",
-     .help = "Layout of the result: fp8-block, colibri-int4-grouped, ... (tftf formats lists them)",
+     .kind = OptionKind::kChoice,
+     .choices = kWrittenLayouts,
+     .help = "Layout of the result",
      .required = true},
     {.name = "include",
      .kind = OptionKind::kGlob,

@@ -87,7 +87,8 @@ class Quantize final : public Pipe {
     stream.adds_format = true;
     if (options_.codec->config != nullptr && left > 0)
       stream.quantization_config = options_.codec->config(plain_modules);
-    if (options_.codec->stamped) restamp(stream, work.names, work.stamps);
+    if (options_.codec->stamped) TFTF_TRY(restamp(stream, work.names, work.stamps));
+    warn_of_mixed_experts(work);
     return {};
   }
 
@@ -183,6 +184,7 @@ class Quantize final : public Pipe {
                    .file = stream.file_of(tensor.source),
                    .tensor = tensor.name};
     }
+    if (options_.codec->stamped) warn_of_other_shape(stream, tensor);
     EncodeRequest request{tensor.name, tensor.shape[0], tensor.shape[1], tensor.dtype, options_.encode};
     const std::string format(options_.codec->stamped ? options_.codec->id.substr(kColibriIds.size()) : "");
     const bool stamped = options_.codec->stamped && reads_stamp(tensor.name);
@@ -204,6 +206,33 @@ class Quantize final : public Pipe {
     tensor.stages.push_back(std::move(encoding->stage));
     add_parts(stream, std::move(tensor), encoding->parts, out);
     return {};
+  }
+
+  // The reader takes O and I from config.json, and codes as those of that shape.
+  static void warn_of_other_shape(Stream& stream, const StreamTensor& tensor) {
+    const JsonValue* config = stream.checkpoint->config();
+    const auto implied = config == nullptr ? std::nullopt : colibri::implied_shape(tensor.name, *config);
+    if (!implied || *implied == std::pair{tensor.shape[0], tensor.shape[1]}) return;
+    stream.warnings.push_back("Tensor " + stream.described(tensor) + " is " + shape_text(tensor.shape) +
+                              ", and its reader takes " + shape_text({implied->first, implied->second}) +
+                              " from config.json.");
+  }
+
+  // All projections of routed experts on the lattice, or none (spec colibri 1.7).
+  void warn_of_mixed_experts(const Work& work) const {
+    if (options_.codec->id != colibri::format_info(colibri::Format::kE8Lattice).id) return;
+    bool coded = false, plain = false;
+    for (const StreamTensor& tensor : work.stream.tensors) {
+      if (tensor.output > 0 || tensor.literal || tensor.shape.empty() ||
+          !colibri::is_routed_expert(tensor.name) || !has_weight_name(tensor.name))
+        continue;
+      (tensor.bundle != 0 ? coded : plain) = true;
+    }
+    if (coded && plain) {
+      work.stream.warnings.push_back(
+          "Some projections of routed experts are e8-iq3-lattice and some are not: their reader takes all or "
+          "none.");
+    }
   }
 
   static void add_parts(Stream& stream, StreamTensor tensor, std::vector<Encoding::Part>& parts,

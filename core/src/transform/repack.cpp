@@ -166,7 +166,7 @@ class Repack final : public Pipe {
     if (work.modules == 0) return nothing_to_repack(stream);
     drop_consumed(work);
     stream.adds_format = true;
-    restamp(stream, work.names, work.stamps);
+    TFTF_TRY(restamp(stream, work.names, work.stamps));
     if (find_codec(to_)->stamped) return check_stamps(work);
     describe(stream, work);
     return {};

@@ -1,4 +1,5 @@
 // dequant and quantize: every codec against the golden files, its error bound, and its refusals.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -82,6 +83,52 @@ TEST_CASE("the registry's columns say what the codecs can do") {
     CHECK(find_quant_format(codec.id) != nullptr);
     CHECK((codec.encode == nullptr) == (codec.check == nullptr));
   }
+  const OptionInfo* to = find_operation("quantize")->option("to");
+  for (const std::string_view id : to->choices) {
+    INFO(id);
+    const transform::LayoutCodec* codec = transform::find_codec(id);
+    CHECK((codec != nullptr && codec->encode != nullptr));
+  }
+  for (const transform::LayoutCodec& codec : transform::layout_codecs()) {
+    INFO(codec.id);
+    CHECK((std::find(to->choices.begin(), to->choices.end(), codec.id) != to->choices.end()) ==
+          (codec.encode != nullptr));
+  }
+}
+
+TEST_CASE("a container has no more stamps than its reader takes, and warns of shapes and mixtures") {
+  std::vector<TestTensor> many;
+  for (int i = 0; i < 4097; ++i)
+    many.push_back(
+        {"model.layers." + std::to_string(i) + ".self_attn.o_proj.weight", DType::BF16, {1, 2}, "abcd"});
+  const auto refused = apply_codec(model_file(many), quantize_to("colibri-int8-row"));
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message.find("stamp-cap") != std::string::npos);
+  many.pop_back();
+  const auto full = apply_codec(model_file(many), quantize_to("colibri-int8-row"));
+  REQUIRE(full.ok());
+  CHECK(full->account.warnings.empty());
+
+  const std::string expert = "model.layers.1.mlp.experts.0.";
+  const std::string bytes(1024, '\x3c');
+  Operation some = quantize_to("colibri-e8-iq3-lattice");
+  some.options.push_back({"include", {"*up_proj*"}});
+  const std::string file = model_file({{expert + "up_proj.weight", DType::BF16, {2, 256}, bytes},
+                                       {expert + "gate_proj.weight", DType::BF16, {2, 256}, bytes}});
+  const auto mixed = apply_codec(file, some);
+  REQUIRE(mixed.ok());
+  CHECK(mixed->account.warnings.size() == 1);
+  const auto all = apply_codec(file, quantize_to("colibri-e8-iq3-lattice"));
+  REQUIRE(all.ok());
+  CHECK(all->account.warnings.empty());
+
+  MemoryModel folder;
+  folder.files["model.safetensors"] = file;
+  folder.files["config.json"] =
+      R"({"hidden_size": 256, "moe_intermediate_size": 4, "first_k_dense_replace": 1})";
+  const auto other = transform_in_memory(folder, {quantize_to("colibri-int4-row")});
+  REQUIRE(other.ok());
+  CHECK(other->account.warnings.size() == 2);
 }
 
 TEST_CASE("quantised files equal the golden ones") {
