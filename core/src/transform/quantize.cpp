@@ -184,7 +184,6 @@ class Quantize final : public Pipe {
                    .file = stream.file_of(tensor.source),
                    .tensor = tensor.name};
     }
-    if (options_.codec->stamped) warn_of_other_shape(stream, tensor);
     EncodeRequest request{tensor.name, tensor.shape[0], tensor.shape[1], tensor.dtype, options_.encode};
     const std::string format(options_.codec->stamped ? options_.codec->id.substr(kColibriIds.size()) : "");
     const bool stamped = options_.codec->stamped && reads_stamp(tensor.name);
@@ -206,16 +205,6 @@ class Quantize final : public Pipe {
     tensor.stages.push_back(std::move(encoding->stage));
     add_parts(stream, std::move(tensor), encoding->parts, out);
     return {};
-  }
-
-  // The reader takes O and I from config.json, and codes as those of that shape.
-  static void warn_of_other_shape(Stream& stream, const StreamTensor& tensor) {
-    const JsonValue* config = stream.checkpoint->config();
-    const auto implied = config == nullptr ? std::nullopt : colibri::implied_shape(tensor.name, *config);
-    if (!implied || *implied == std::pair{tensor.shape[0], tensor.shape[1]}) return;
-    stream.warnings.push_back("Tensor " + stream.described(tensor) + " is " + shape_text(tensor.shape) +
-                              ", and its reader takes " + shape_text({implied->first, implied->second}) +
-                              " from config.json.");
   }
 
   // All projections of routed experts on the lattice, or none (spec colibri 1.7).
