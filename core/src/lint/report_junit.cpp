@@ -56,9 +56,9 @@ std::string suite_of(const ReportInput& input, const std::string& file) {
 }
 
 bool belongs(Rule rule, bool is_folder) {
-  const std::string_view id = rule_info(rule).id;
-  const bool file_rule = id.substr(0, 2) == "ST";
-  return id.substr(0, 2) == "LO" || file_rule != is_folder;
+  const std::string_view family = rule_info(rule).id.substr(0, 2);
+  if (family == "LO" || family == "CO") return true;
+  return (family == "ST") != is_folder;
 }
 
 std::string case_xml(const std::string& file, Rule rule, const Case& one, bool failing) {
