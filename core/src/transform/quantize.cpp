@@ -166,6 +166,7 @@ class Quantize final : public Pipe {
     Stream& stream = work.stream;
     if (match != nullptr) {
       TFTF_TRY(decode_weight(stream, work.config, *match, DType::F32, tensor));
+      stream.dequantises = true;  // the section of config.json goes with the last of the old codes
     } else if (is_fp8(tensor.dtype)) {
       return Error{.code = ErrorCode::kRefusedMissing,
                    .message = "Tensor " + stream.described(tensor) + " is " +

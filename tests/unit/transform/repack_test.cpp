@@ -41,8 +41,10 @@ MemoryModel fp8_model(uint64_t rows, uint64_t columns, DType scale_dtype = DType
     }
     tensors.push_back({std::string(name) + "_scale_inv", scale_dtype, grid,
                        scale_dtype == DType::F32 ? f32_bytes(scales) : u16_bytes(halves)});
-    tensors.push_back(
-        {name, DType::F8_E4M3, {rows, columns}, random_bytes(static_cast<size_t>(rows * columns), ++seed)});
+    std::string codes = random_bytes(static_cast<size_t>(rows * columns), ++seed);
+    for (char& code : codes)
+      if ((code & 0x7F) == 0x7F) code = 0;  // NaN, which cannot be quantised
+    tensors.push_back({name, DType::F8_E4M3, {rows, columns}, std::move(codes)});
   }
   tensors.push_back({"model.norm.weight", DType::BF16, {8}, random_bytes(16, 9)});
   MemoryModel model;
