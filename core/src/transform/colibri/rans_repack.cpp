@@ -9,7 +9,6 @@
 #include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/json_value.h"
-#include "tftf/base/sha256.h"
 #include "tftf/base/size_text.h"
 #include "tftf/quant/colibri/e8.h"
 #include "tftf/quant/colibri/rans_encoder.h"
@@ -18,6 +17,7 @@
 #include "tftf/transform/output_layout.h"
 #include "transform/colibri/folder_frame.h"
 #include "transform/colibri/output_check.h"
+#include "transform/colibri/rans_steps.h"
 #include "transform/colibri/shard_planner.h"
 
 namespace tftf::colibri {
@@ -26,101 +26,6 @@ namespace {
 constexpr std::string_view kRecordFormat = "int4-rans256-g0";
 constexpr std::string_view kManifestName = "repack-manifest.json";
 constexpr std::string_view kRansPrefix = "out-rans-";
-
-// ---- the three kinds of steps
-
-// 16 counts of 22 bits in one Value: 256 bits in n, 48 in each x, which a double holds exactly.
-constexpr uint32_t kCountBits = 22;
-constexpr uint64_t kMostCounted = uint64_t{1} << 20;  // bytes of a step: at most 2^21 nibbles of a kind
-
-void put_bits(Value& value, uint32_t at, uint64_t bit) {
-  if (at < 256) {
-    value.n[at / 64] |= bit << (at % 64);
-  } else {
-    const uint32_t rest = at - 256;
-    value.x[rest / 48] += static_cast<double>(bit << (rest % 48));
-  }
-}
-
-uint64_t get_bit(const Value& value, uint32_t at) {
-  if (at < 256) return value.n[at / 64] >> (at % 64) & 1;
-  const uint32_t rest = at - 256;
-  return static_cast<uint64_t>(value.x[rest / 48]) >> (rest % 48) & 1;
-}
-
-void pack_counts(const std::array<uint64_t, 16>& counts, Value& value) {
-  for (uint32_t s = 0; s < 16; ++s)
-    for (uint32_t b = 0; b < kCountBits; ++b) put_bits(value, s * kCountBits + b, counts[s] >> b & 1);
-}
-
-void add_counts(const Value& value, std::array<uint64_t, 16>& counts) {
-  for (uint32_t s = 0; s < 16; ++s)
-    for (uint32_t b = 0; b < kCountBits; ++b) counts[s] += get_bit(value, s * kCountBits + b) << b;
-}
-
-void count_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
-  const uint64_t first = tile * item.units_per_tile;
-  io.in.push_back(slice(item.in[0], first, std::min(item.units_per_tile, item.units - first)));
-}
-
-void count_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
-               Value& value) noexcept {
-  const uint64_t first = tile * item.units_per_tile;
-  std::array<uint64_t, 16> counts{};
-  count_nibbles({slot.in[0], to_size(std::min(item.units_per_tile, item.units - first))}, counts);
-  pack_counts(counts, value);
-}
-
-const TileOp kCountOp{.id = "count nibbles", .io = count_io, .run = count_run};
-
-// What finish() of the counting phase finds out.
-struct SharedTable {
-  RansTable table;
-};
-
-const RansTable& table_of(const Item& item) {
-  return static_cast<const SharedTable*>(item.context.get())->table;
-}
-
-void whole_io(const Item& item, uint64_t, const Tables&, StepIo& io) {
-  io.in.push_back(item.in[0]);
-  if (item.out_count > 0) io.out.push_back(item.out[0]);
-}
-
-// The writing phase will need a record beside the tensor: a plan that promises less memory would break its word.
-uint64_t record_room(const Item& item) { return item.in[0].row_bytes + kRansRecordHeader + 8 * kRansStreams; }
-
-// Value: n[0] bytes of the record, n[1] 1 for a symbol that was not there when they were counted.
-void measure_run(const Item& item, uint64_t, const Tables&, const KernelTable&, const Slot& slot,
-                 Value& value) noexcept {
-  const auto bytes = RansEncoder(table_of(item)).measure({slot.in[0], to_size(item.in[0].row_bytes)});
-  value.n[0] = bytes.value_or(0);
-  value.n[1] = bytes ? 0 : 1;
-}
-
-const TileOp kMeasureRansOp{.id = "measure rans", .io = whole_io, .run = measure_run, .scratch = record_room};
-
-// Value: n the SHA-256 of the record, x[0] 1 when it did not come out as measured.
-void encode_run(const Item& item, uint64_t, const Tables&, const KernelTable&, const Slot& slot,
-                Value& value) noexcept {
-  const MutableBytes record{slot.out[0], to_size(item.out[0].row_bytes)};
-  if (!RansEncoder(table_of(item)).encode({slot.in[0], to_size(item.in[0].row_bytes)}, record))
-    value.x[0] = 1;
-  Sha256 hash;
-  hash.update(record);
-  const std::array<std::byte, 32> digest = hash.digest();
-  for (size_t i = 0; i < 4; ++i) value.n[i] = load_le<uint64_t>(digest.data() + 8 * i);
-}
-
-const TileOp kEncodeRansOp{.id = "rans", .io = whole_io, .run = encode_run};
-
-std::string digest_text(const Value& value) {
-  std::array<std::byte, 32> digest;
-  for (size_t i = 0; i < 4; ++i) store_le<uint64_t>(digest.data() + 8 * i, value.n[i]);
-  return hex_text(digest);
-}
-
-// ---- selection
 
 bool all_decimal(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -159,7 +64,7 @@ struct RecordShard {
 
 // What the phases hand on.
 struct RansWork {
-  std::shared_ptr<SharedTable> table = std::make_shared<SharedTable>();
+  std::shared_ptr<SharedRansTable> table = std::make_shared<SharedRansTable>();
   std::vector<RecordShard> shards;
   std::vector<std::string> names;          // of the weights, in the order of the items
   std::vector<std::string> shard_sources;  // names of the source files
@@ -271,7 +176,7 @@ class RansRepack final : public FolderTool {
                                    PlanBuilder& more) {
     if (phase == 0) {
       std::array<uint64_t, 16> histogram{};
-      for (const Value& value : values) add_counts(value, histogram);
+      for (const Value& value : values) add_nibble_counts(value, histogram);
       work.table->table = rans_table(histogram);
       return {};
     }
@@ -284,7 +189,7 @@ class RansRepack final : public FolderTool {
     }
     for (size_t i = 0; i < values.size(); ++i) {
       if (values[i].x[0] != 0) return changed_meanwhile(work.names[i]);
-      work.digests.push_back(digest_text(values[i]));
+      work.digests.push_back(record_digest(values[i]));
     }
     return {};
   }
@@ -493,7 +398,7 @@ class RansRepack final : public FolderTool {
     const uint64_t tile = std::min(frame.context.request.tile_bytes, kMostCounted);
     frame.builder.begin_phase(false, true);
     for (size_t i = 0; i < work.names.size(); ++i)
-      add(&kCountOp, i, work.stored[i].row_bytes, std::max<uint64_t>(tile, 1));
+      add(&kCountNibblesOp, i, work.stored[i].row_bytes, std::max<uint64_t>(tile, 1));
     frame.builder.begin_phase(false, false);
     for (size_t i = 0; i < work.names.size(); ++i) add(&kMeasureRansOp, i, 1, 1);
   }
