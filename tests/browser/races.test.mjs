@@ -39,6 +39,17 @@ test('of several files each that cannot be opened says why', async ({ context, a
   assertNoComplaints(page);
 });
 
+test('an index says what it is: with one shard, and with none', async ({ context, address }) => {
+  for (const [text, said] of [['{"weight_map": {"a": "one.safetensors"}}', /An index of 1 shard that is not here/], ['{"weight_map": ', /An index that names no shard/]]) {
+    const path = join(scratch(), 'model.safetensors.index.json');
+    writeFileSync(path, text);
+    const page = await openPage(context, address);
+    await drop(page, [path]);
+    assert.match(await opened(page), said);
+    assertNoComplaints(page);
+  }
+});
+
 test('a server that does not answer is given up for another address, or cancelled', async ({ context, address }) => {
   const silent = createServer(() => {});
   await new Promise((done) => silent.listen(0, '127.0.0.1', done));

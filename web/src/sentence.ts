@@ -96,9 +96,10 @@ export function sentenceParts(summary: Summary, document: LintDocument | null): 
     case 'config':
       return [{ text: `${family}configuration`, place: 'metadata' }, { text: ' without any weights' }];
     case 'index':
+      if (summary.files.length === 0) return [{ text: 'An index that names no shard', tone: 'error', place: 'check' }];
       return [
         { text: `An index of ${plural(summary.files.length, 'shard')}`, place: 'metadata' },
-        { text: ' that are not here', tone: 'error', place: 'check' },
+        { text: summary.files.length === 1 ? ' that is not here' : ' that are not here', tone: 'error', place: 'check' },
         { text: '. Drop the whole folder to see the model' },
       ];
     case 'broken': {

@@ -1,6 +1,7 @@
 // `info --json`: the document's text. Rows are written one by one, so that a model of a hundred thousand
 // tensors never stands in memory as a JSON tree.
 #include "inspect/json_parts.h"
+#include "tftf/base/json_member.h"
 #include "tftf/base/json_text.h"
 #include "tftf/base/version.h"
 #include "tftf/inspect/info.h"
@@ -65,7 +66,7 @@ OrderedJson head_json(const ModelInfo& info) {
                               {"bytes", json_integer(layout.bytes)},
                               {"evidence", layout.evidence}});
   out["metadata"] = OrderedJson::object();
-  for (const auto& [key, value] : info.metadata) out["metadata"][key] = value;
+  for (const auto& [key, value] : info.metadata) add_member(out["metadata"], key, value);
   if (info.has_config)
     out["config"] = {{"model_type", text_or_null(info.model_type)},
                      {"dtype", text_or_null(info.dtype)},

@@ -1,6 +1,10 @@
 #include "tftf/transform/config_edit.h"
 
+#include <string_view>
+#include <unordered_map>
+
 #include "tftf/base/checked.h"
+#include "tftf/base/json_member.h"
 #include "tftf/diagnostic/diagnostic.h"
 
 namespace tftf {
@@ -24,9 +28,16 @@ OrderedJson to_ordered_json(const JsonValue& value) {
       return list;
     }
     case JsonKind::kObject: {
+      // The last value of a key counts, where the key stands first.
+      std::unordered_map<std::string_view, const JsonValue*> last;
+      for (const JsonValue::Member& member : value.members) last[member.first] = &member.second;
       OrderedJson object = OrderedJson::object();
-      for (const JsonValue::Member& member : value.members)
-        object[member.first] = to_ordered_json(member.second);
+      for (const JsonValue::Member& member : value.members) {
+        const auto found = last.find(member.first);
+        if (found == last.end()) continue;
+        add_member(object, member.first, to_ordered_json(*found->second));
+        last.erase(found);
+      }
       return object;
     }
   }

@@ -68,3 +68,9 @@ TEST_CASE("numbers keep their value as output JSON") {
   CHECK(to_ordered_json(document.root).dump() ==
         R"([1,-1,"18446744073709551615",1000.0,1.5,"NaN","123456789012345678901"])");
 }
+
+TEST_CASE("of a repeated key the last value becomes output JSON, where the key stood first") {
+  const JsonDocument document =
+      parse_json(R"({"a": 1, "b": {"c": 2, "c": 3}, "a": 4})", JsonDialect::kPython);
+  CHECK(to_ordered_json(document.root).dump() == R"({"a":4,"b":{"c":3}})");
+}
