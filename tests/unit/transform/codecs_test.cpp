@@ -65,8 +65,8 @@ struct CodecBound {
   uint64_t group = 0;
   // Largest |decoded - value| in units of the largest magnitude of the scope (row, group, block of the layout).
   double bound = 0;
-  uint64_t rows_of_scope = 1;
-  uint64_t columns_of_scope = 0;  // 0: all
+  size_t rows_of_scope = 1;
+  size_t columns_of_scope = 0;  // 0: all
 };
 
 }  // namespace
@@ -210,7 +210,7 @@ TEST_CASE("what comes back after quantising is within the bound of its format, w
   std::normal_distribution<float> normal(0.0f, 0.05f);
   for (const CodecBound& of : bounds) {
     for (const auto& [rows, columns] :
-         {std::pair<uint64_t, uint64_t>{1, 5}, {3, 300}, {140, 130}, {257, 64}, {2, 3001}}) {
+         {std::pair<size_t, size_t>{1, 5}, {3, 300}, {140, 130}, {257, 64}, {2, 3001}}) {
       INFO(of.layout << " " << rows << " x " << columns);
       std::vector<float> w(rows * columns);
       for (float& x : w) x = normal(random);
@@ -241,14 +241,14 @@ TEST_CASE("what comes back after quantising is within the bound of its format, w
       REQUIRE(tensors.size() == 1);
       CHECK(tensors[0].shape == Shape{rows, columns});
       const std::vector<float> got = floats_of(tensors[0].bytes);
-      const uint64_t width = of.columns_of_scope == 0 ? columns : of.columns_of_scope;
+      const size_t width = of.columns_of_scope == 0 ? columns : of.columns_of_scope;
       size_t outside = 0;
-      for (uint64_t r = 0; r < rows; ++r)
-        for (uint64_t c = 0; c < columns; ++c) {
+      for (size_t r = 0; r < rows; ++r)
+        for (size_t c = 0; c < columns; ++c) {
           float amax = 0;
-          const uint64_t top = r / of.rows_of_scope * of.rows_of_scope, left = c / width * width;
-          for (uint64_t i = top; i < std::min(rows, top + of.rows_of_scope); ++i)
-            for (uint64_t j = left; j < std::min(columns, left + width); ++j)
+          const size_t top = r / of.rows_of_scope * of.rows_of_scope, left = c / width * width;
+          for (size_t i = top; i < std::min(rows, top + of.rows_of_scope); ++i)
+            for (size_t j = left; j < std::min(columns, left + width); ++j)
               amax = std::max(amax, std::fabs(w[i * columns + j]));
           const double error = std::fabs(static_cast<double>(got[r * columns + c]) - w[r * columns + c]);
           outside += error > of.bound * amax * (1 + 1e-5);
@@ -261,7 +261,7 @@ TEST_CASE("what comes back after quantising is within the bound of its format, w
 TEST_CASE("rows on the lattice come back with an eighth of their energy as error at most") {
   std::mt19937 random(1129);
   std::normal_distribution<float> normal(0.0f, 0.02f);
-  for (const auto& [rows, columns] : {std::pair<uint64_t, uint64_t>{3, 256}, {2, 768}, {5, 2048}}) {
+  for (const auto& [rows, columns] : {std::pair<size_t, size_t>{3, 256}, {2, 768}, {5, 2048}}) {
     std::vector<float> w(rows * columns);
     for (float& x : w) x = normal(random);
     const std::string file = model_file({{"m.weight", DType::F32, {rows, columns}, f32_bytes(w)}});
@@ -280,9 +280,9 @@ TEST_CASE("rows on the lattice come back with an eighth of their energy as error
                                                             {"cols", {std::to_string(columns)}}}});
     REQUIRE(plain.ok());
     const std::vector<float> got = floats_of(tensors_of(plain->files.at("model.safetensors"))[0].bytes);
-    for (uint64_t r = 0; r < rows; ++r) {
+    for (size_t r = 0; r < rows; ++r) {
       double error = 0, energy = 0;
-      for (uint64_t c = 0; c < columns; ++c) {
+      for (size_t c = 0; c < columns; ++c) {
         const double x = w[r * columns + c], d = got[r * columns + c] - x;
         energy += x * x;
         error += d * d;
