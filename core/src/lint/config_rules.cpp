@@ -86,6 +86,7 @@ void check_dtype(const ConfigInput& input, const JsonValue& config, const std::s
 }
 
 void check_config_formats(const ConfigInput& input, Diagnostics& out) {
+  if (input.is_colibri) return;
   for (const ConfigWeightFile& file : input.files) {
     if (!file.has_metadata) continue;
     bool accepted = false;

@@ -192,6 +192,10 @@ class Run {
         }
       }
     }
+    std::vector<const TreeFile*> readable;
+    for (const uint32_t number : folder.files)
+      if (tree_.files[number].readable()) readable.push_back(&tree_.files[number]);
+    input.is_colibri = ColibriContainer::is_one(readable);
     input.files = files;
     input.tensors = tensors;
     std::optional<TiedTensors> tied;

@@ -69,6 +69,14 @@ TEST_CASE("CO rules say nothing where nothing is colibri's") {
   CHECK(colibri_lines({{"out-00003.safetensors", weights({{"a", "F32", {4}}})}}).empty());
 }
 
+TEST_CASE("a container of colibri is not judged as a file for transformers") {
+  MemoryFiles files = embedding({4, 8}, 32, 4, stamp_of("int8-row"));
+  files["config.json"].insert(1, R"("model_type":"glm_moe_dsa",)");
+  CHECK(finding_lines(run_lint(files).findings, {"CF034"}).empty());
+  files["out-00000.safetensors"] = weights({{"a.weight", "F32", {4}}}, R"({"source":"me"})");
+  CHECK(finding_lines(run_lint(files).findings, {"CF034"}) == Lines{"CF034 out-00000.safetensors -"});
+}
+
 TEST_CASE("CO001: weight bytes") {
   CHECK(colibri_lines(embedding({4, 64}, 256, 4)).empty());
   CHECK(colibri_lines(embedding({4, 64}, 255, 4)) == one("CO001"));

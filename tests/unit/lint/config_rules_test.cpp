@@ -533,6 +533,9 @@ TEST_CASE("CF034: transformers takes four formats") {
   REQUIRE(found.size() == 2);
   CHECK(found[0].file == "d.safetensors");
   CHECK(message(found[1]) == "e.safetensors: metadata format is missing; transformers refuses the file.");
+  model.input.is_colibri = true;
+  CHECK(model.check().empty());
+  model.input.is_colibri = false;
   model.config = R"({"hidden_size":8})";
   CHECK(model.report() == Lines{"CF003"});
 }

@@ -33,7 +33,8 @@ struct ConfigWeightFile {
 // (`model.safetensors.index.json`, else the first usable one) names, without one all .safetensors files but
 // `consolidated*`.
 struct ConfigInput {
-  std::string folder;  // "" for the linted folder itself, else "SUB/": `file` is this + "config.json"
+  bool is_colibri = false;  // containers that transformers does not read, whatever their metadata
+  std::string folder;       // "" for the linted folder itself, else "SUB/": `file` is this + "config.json"
   // config.json; nothing when the folder has none, and then `unreadable` is why it could not be read, if so.
   std::optional<std::string_view> config_text;
   const JsonDocument* config = nullptr;  // parse_json(config_text, kPython); null: it is parsed here
