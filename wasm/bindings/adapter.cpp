@@ -125,8 +125,7 @@ std::string AdapterLoad::content() {
     if (length > 0) out["pieces"].push_back({reinterpret_cast<uintptr_t>(data), length});
   };
   add(header_.data(), header_.size());
-  for (const NamedTensor& tensor : adapter_->tensors)
-    add(tensor.data.bytes.data(), tensor.data.bytes.size());
+  for (const NamedTensor& tensor : adapter_->tensors) add(tensor.data.bytes.data(), tensor.data.bytes.size());
   out["config"] = config_ ? OrderedJson(config_->text) : OrderedJson();
   out["notices"] = adapter_->notices;
   return json_text(out);
