@@ -3,6 +3,7 @@
 #include "options.h"
 #include "tftf/base/escape.h"
 #include "tftf/quant/colibri/format.h"
+#include "tftf/quant/colibri/rans_check.h"
 #include "transform_run.h"
 
 namespace tftf::cli {
@@ -15,8 +16,9 @@ struct SingleFileOptions {
   WriteOptions write;
 };
 
-// The format's layout id, or why there is none.
-Result<std::string> layout_of(const std::string& name) {
+// The format's layout id, or why there is none. Range-coded records are made by rans-repack alone, since they share a table.
+Result<std::string> layout_of(const std::string& name, bool reads) {
+  if (reads && name == colibri::kRansStamp) return "colibri-" + name;
   const auto format = colibri::find_format(name);
   if (format && *format != colibri::Format::kF32 && *format != colibri::Format::kMxfp4)
     return std::string(colibri::format_info(*format).id);
@@ -25,6 +27,7 @@ Result<std::string> layout_of(const std::string& name) {
     if (info.format == colibri::Format::kF32 || info.format == colibri::Format::kMxfp4) continue;
     known += (known.empty() ? "" : ", ") + std::string(info.name);
   }
+  if (reads) known += ", " + std::string(colibri::kRansStamp);
   return Error{.code = ErrorCode::kUsage,
                .message = "--format " + quote_name(name) + " is none of " + known + ".",
                .expected = known,
@@ -39,7 +42,7 @@ CLI::App* add_single_file_tool(CLI::App& group, Session& session, const char* na
                                const std::shared_ptr<SingleFileOptions>& options,
                                Operation (*operation)(const SingleFileOptions&, const std::string& layout)) {
   CLI::App* command = add_command(group, session, name, description, [&session, options, operation, name] {
-    const Result<std::string> layout = layout_of(options->format);
+    const Result<std::string> layout = layout_of(options->format, name == std::string_view("dequant"));
     if (!layout) return session.fail(layout.error());
     options->write.align = true;  // the form of a colibri header (spec colibri 3.5)
     return run_transform(session, "colibri " + std::string(name), options->input,
@@ -48,7 +51,8 @@ CLI::App* add_single_file_tool(CLI::App& group, Session& session, const char* na
   command->add_option("-i,--input", options->input, "File")->type_name("FILE")->required()->take_last();
   command
       ->add_option("--format", options->format,
-                   "int8-row, int4-row, int2-row, int4-grouped, int3-g64, e8-iq3-lattice or fp8-e4m3-b128")
+                   "int8-row, int4-row, int2-row, int4-grouped, int3-g64, e8-iq3-lattice or fp8-e4m3-b128 "
+                   "(dequant: int4-rans256-g0 too)")
       ->type_name("NAME")
       ->required()
       ->take_last();

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "stage.h"
 #include "tftf/base/result.h"
 #include "tftf/quant/colibri/format.h"
+#include "tftf/quant/colibri/rans.h"
 #include "tftf/quant/fp8_weight.h"
 
 namespace tftf::transform {
@@ -23,6 +25,10 @@ struct ColibriMatrix {
 
 // Codes to F32; the data are NAME, `scales` NAME.qs. The sizes of both must be those of the format.
 Stage colibri_decoder(const ColibriMatrix& matrix, TensorRef scales);
+// Records of int4-rans256-g0 to F32, a whole matrix at once: the data are the record, which must decode to the codes of
+// int4-row, else Value's x[1] is 1.
+Stage rans_decoder(uint64_t rows, uint64_t columns, TensorRef scales,
+                   std::shared_ptr<const colibri::RansTable> table);
 // `from` to codes and (but for kE8Lattice, whose scale is a constant) scales: outputs 0 and 1. `from`: F32, BF16 or F16.
 Stage colibri_encoder(const ColibriMatrix& matrix, DType from);
 

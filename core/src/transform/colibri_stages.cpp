@@ -22,9 +22,11 @@ constexpr uint16_t kInfiniteHalf = 0x7C00;
 struct ColibriCodec {
   IntegerSpec spec;
   uint64_t columns = 0;
-  uint64_t code_bytes = 0;                          // of a row
-  uint64_t scales = 0;                              // of a row
-  std::unique_ptr<const colibri::E8Rotation> e8{};  // kE8Lattice
+  uint64_t code_bytes = 0;                           // of a row
+  uint64_t scales = 0;                               // of a row
+  std::unique_ptr<const colibri::E8Rotation> e8{};   // kE8Lattice
+  std::shared_ptr<const colibri::RansTable> rans{};  // records whose bytes are the codes
+  uint64_t rows = 0;                                 // of a record
 };
 
 const ColibriCodec& codec_of(const Stage& stage) {
@@ -78,6 +80,36 @@ uint64_t decode_run(const Stage& stage, const TileView& view, ElementRange piece
     row += to_size(columns);
   }
   return 0;
+}
+
+std::string rans_word(const Stage&) { return "dequant int4-rans256-g0"; }
+
+uint64_t rans_matrix(const Stage& stage) { return codec_of(stage).rows * codec_of(stage).columns; }
+
+void rans_io(const Stage&, const Item& item, ElementRange, StepIo& step) {
+  step.in.push_back(item.in[0]);
+  step.in.push_back(item.in[1]);
+}
+
+uint64_t rans_packed_bytes(const ColibriCodec& codec) { return codec.rows * codec.code_bytes; }
+
+uint64_t rans_scratch(const Stage& stage, const Item&, uint64_t) {
+  return slot_rounded(rans_packed_bytes(codec_of(stage)));
+}
+
+void rans_begin(const Stage& stage, const TileView& view) noexcept {
+  const ColibriCodec& codec = codec_of(stage);
+  const MutableBytes packed(view.scratch, to_size(rans_packed_bytes(codec)));
+  const Bytes record(view.in[0], to_size(view.item->in[0].row_bytes));
+  if (!colibri::decode_rans_into(record, *codec.rans, packed)) view.value->x[1] = 1;
+}
+
+uint64_t rans_run(const Stage& stage, const TileView& view, ElementRange piece, const std::byte* in,
+                  std::byte* out) noexcept {
+  const std::byte* const inputs[] = {view.scratch, view.in[1]};
+  TileView decoded = view;
+  decoded.in = inputs;
+  return decode_run(stage, decoded, piece, in, out);
 }
 
 std::string encode_word(const Stage& stage) { return codec_word("quantize ", stage); }
@@ -155,6 +187,16 @@ constexpr StageOp kE8Decoder{.word = decode_word,
                              .unit = row_unit,
                              .decodes = true,
                              .bits = codec_bits};
+constexpr StageOp kRansDecoder{.word = rans_word,
+                               .run = rans_run,
+                               .inputs = 2,
+                               .io = rans_io,
+                               .scratch = rans_scratch,
+                               .begin = rans_begin,
+                               .unit = row_unit,
+                               .decodes = true,
+                               .tile_unit = rans_matrix,
+                               .bits = codec_bits};
 constexpr StageOp kColibriEncoder{.word = encode_word,
                                   .run = encode_run,
                                   .io = encode_io,
@@ -202,6 +244,23 @@ Stage colibri_decoder(const ColibriMatrix& matrix, TensorRef scales) {
               .to = DType::F32,
               .companions = {scales}};
   set_codec(stage, matrix);
+  return stage;
+}
+
+Stage rans_decoder(uint64_t rows, uint64_t columns, TensorRef scales,
+                   std::shared_ptr<const colibri::RansTable> table) {
+  Stage stage{.op = &kRansDecoder, .from = DType::U8, .to = DType::F32, .companions = {scales}};
+  auto codec = std::make_shared<ColibriCodec>();
+  codec->spec = {Format::kInt4Row, 4, 0};
+  codec->rows = rows;
+  codec->columns = columns;
+  codec->code_bytes = ceil_div(columns, 2);
+  codec->scales = 1;
+  stage.elements = rows * columns;
+  stage.codec_key =
+      std::to_string(rows) + ' ' + std::to_string(columns) + ' ' + colibri::rans_table_crc(*table);
+  codec->rans = std::move(table);
+  stage.codec = std::move(codec);
   return stage;
 }
 

@@ -216,6 +216,7 @@ uint64_t Chain::units_per_tile(uint64_t tile_bytes) const {
   uint64_t multiple = dtype_bits(in) < 8 && !decodes() ? kSubByteMultiple : 1, rows = 1;
   for (const Stage& stage : stages) {
     if (stage.op->unit != nullptr) multiple = std::max(multiple, stage.op->unit(stage));
+    if (stage.op->tile_unit != nullptr) multiple = std::max(multiple, stage.op->tile_unit(stage));
     if (stage.merge != nullptr) rows = std::max<uint64_t>(stage.merge->cols, 1);
   }
   const uint64_t written = encodes() ? stages.back().op->bits(stages.back()) : dtype_bits(out);

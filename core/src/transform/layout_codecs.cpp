@@ -8,6 +8,7 @@
 #include "tftf/base/escape.h"
 #include "tftf/base/json_text.h"
 #include "tftf/quant/colibri/e8.h"
+#include "tftf/quant/colibri/stamps.h"
 #include "tftf/quant/colibri/write_gate.h"
 #include "tftf/quant/fp8_weight.h"
 #include "tftf/quant/registry.h"
@@ -98,6 +99,27 @@ Result<Stage> decode_colibri(const DecodeRequest& request) {
                           "has rows of " + std::to_string(columns) + ", not a multiple of 256");
   }
   return colibri_decoder({*format, rows, columns, match.group_size, 0}, *scales);
+}
+
+Result<Stage> decode_rans_record(const DecodeRequest& request) {
+  const QuantMatch& match = request.match;
+  const TensorRef* scales = match.find("qs");
+  const auto table = request.stream.rans_tables.find(match.weight.shard);
+  if (table == request.stream.rans_tables.end())
+    return module_refusal(ErrorCode::kRefusedMissing, request,
+                          "has no sound " + std::string(colibri::kRansTableKey) + " in its file's metadata");
+  if (scales == nullptr || !match.logical_shape || match.logical_shape->size() != 2)
+    return module_refusal(ErrorCode::kRefusedMissing, request,
+                          "has its rows and columns in no config.json; --rows and --columns tell them");
+  const uint64_t rows = (*match.logical_shape)[0], columns = (*match.logical_shape)[1];
+  const TensorInfo& values = request.stream.checkpoint->info(*scales);
+  const auto elements = checked_mul(rows, columns);
+  if (rows == 0 || columns == 0 || !elements || values.dtype != DType::F32 ||
+      values.bytes() / sizeof(float) != rows)
+    return module_refusal(ErrorCode::kRefusedShape, request,
+                          "has " + std::to_string(values.bytes()) +
+                              " bytes of scales, not one F32 for each of " + std::to_string(rows) + " rows");
+  return rans_decoder(rows, columns, *scales, table->second);
 }
 
 Error cannot_encode(const EncodeRequest& request, const std::string& what) {
@@ -240,6 +262,7 @@ constexpr LayoutCodec kCodecs[] = {
     colibri_codec<colibri::Format::kInt3G64>("colibri-int3-g64"),
     colibri_codec<colibri::Format::kE8Lattice>("colibri-e8-iq3-lattice"),
     colibri_codec<colibri::Format::kFp8Block128>("colibri-fp8-e4m3-b128"),
+    {"colibri-int4-rans256-g0", decode_rans_record, nullptr, nullptr, nullptr, true},
     {"fp8-block", decode_fp8_block, encode_fp8_block, check_no_options, fp8_block_config},
     {"deepseek-v4-fp8", decode_fp8_block, nullptr, nullptr, nullptr},
     {"modelopt-nvfp4", decode_nvfp4, nullptr, nullptr, nullptr},

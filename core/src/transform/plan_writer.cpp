@@ -502,6 +502,7 @@ class Writer {
             tensor.nan += value.n[1];
             tensor.infinite += value.n[2];
             tensor.norm_clamped = tensor.norm_clamped || value.x[0] > 0;
+            if (value.x[1] > 0) return broken_codes(tensor);
             if (value.n[3] > 0 && spoilt == nullptr) {
               spoilt = &tensor;
               spoilt_values = value.n[3];
@@ -510,6 +511,13 @@ class Writer {
           if (spoilt != nullptr) return not_finite(*spoilt, spoilt_values);
           return {};
         }));
+  }
+
+  static Error broken_codes(const DeclaredTensor& tensor) {
+    return {.code = ErrorCode::kRefusedInput,
+            .message = "The codes that tensor " + quote_name(tensor.name) +
+                       " is made of are broken; tftf lint --data and tftf colibri rans-verify say where.",
+            .tensor = tensor.name};
   }
 
   static Error not_finite(const DeclaredTensor& tensor, uint64_t values) {

@@ -74,6 +74,8 @@ struct StageOp {
   // The last stage of a chain only: elements become codes with their scales. Then io() appends the outputs too, and
   // run() is given no `out`. Value: n[3] elements that are not finite, which no code can stand for.
   bool encodes = false;
+  // Elements that a tile, unlike a piece, must be a multiple of; null: those of unit().
+  uint64_t (*tile_unit)(const Stage& stage) = nullptr;
   // Of those two: bits that io() reads, or writes, per element, rounded up.
   uint64_t (*bits)(const Stage& stage) = nullptr;
 };
@@ -127,7 +129,8 @@ struct Chain {
   uint64_t units_per_tile(uint64_t tile_bytes) const;
 };
 
-// Item: in[0] data, out[0] result, context a Chain, units elements. Value: n[0] values that became infinite.
+// Item: in[0] data, out[0] result, context a Chain, units elements. Value: n[0] values that became infinite, x[1] 1 where
+// stored codes are broken.
 extern const TileOp kConvertOp;
 // The same without output (Item::out_count 0): runs the chain and looks at the result. Value: n[0] as above,
 // n[1] NaN, n[2] infinite values in the result.

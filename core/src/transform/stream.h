@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "stage.h"
 #include "tftf/checkpoint/small_values.h"
+#include "tftf/quant/colibri/rans.h"
 #include "tftf/quant/format.h"
 #include "tftf/transform/account.h"
 
@@ -51,7 +53,9 @@ struct Stream {
   // The dtype that the last dequantisation or cast announces, for config.json.
   std::optional<DType> result_dtype;
   std::vector<Account::Merge> merges{};
-  uint64_t held_bytes = 0;   // of adapters, which stay in memory
+  uint64_t held_bytes = 0;  // of adapters, which stay in memory
+  std::map<uint32_t, std::shared_ptr<const colibri::RansTable>>
+      rans_tables{};         // by shard, where it has a sound one
   bool dequantises = false;  // a pipe makes plain floats of quantised layouts
   bool adds_format = false;  // `format` is added to the metadata of a single file, too
   uint32_t bundles = 0;      // numbers given so far

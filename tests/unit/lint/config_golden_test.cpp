@@ -92,8 +92,8 @@ TEST_CASE("the configuration rules find what the golden cases list") {
       found.push_back(tied_head_differs("config.json", folder.tensors[tied->head].name,
                                         folder.tensors[tied->embedding].name));
 
-    using Issue = std::tuple<std::string, std::string, std::string>;
-    std::set<Issue> want, got;
+    using ExpectedIssue = std::tuple<std::string, std::string, std::string>;
+    std::set<ExpectedIssue> want, got;
     for (const auto& issue : expected["expect"]["issues"]) {
       const std::string rule = issue["rule"];
       if (rule.substr(0, 2) != "CF") continue;

@@ -24,7 +24,7 @@ test::MemoryFiles files_of(const json& expect, const std::string& folder) {
 }
 
 // (rule, severity, file, subject)
-using Issue = std::tuple<std::string, std::string, std::string, std::string>;
+using ExpectedIssue = std::tuple<std::string, std::string, std::string, std::string>;
 
 }  // namespace
 
@@ -54,11 +54,11 @@ TEST_CASE("the runner finds what the golden cases list") {
       for (Diagnostic& finding : check_data(result, test::data_statistics(result, files)))
         result.findings.push_back(std::move(finding));
 
-    std::set<Issue> expected;
+    std::set<ExpectedIssue> expected;
     for (const json& issue : expect["expect"]["issues"])
       expected.emplace(issue["rule"], issue["severity"], issue["file"],
                        issue["subject"].is_null() ? "-" : issue["subject"]);
-    std::set<Issue> found;
+    std::set<ExpectedIssue> found;
     for (const Diagnostic& finding : result.findings) {
       const RuleInfo& rule = rule_info(finding.rule);
       found.emplace(rule.id, severity_name(rule.severity), finding.file, finding.subject.value_or("-"));

@@ -28,7 +28,8 @@ constexpr QuantFormat kColibriFp8 = {.id = "colibri-fp8-e4m3-b128",
                                      .title = "colibri FP8, blocks of 128",
                                      .use = LayoutUse::kReadWritten,
                                      .repacked_to = "fp8-block"};
-constexpr QuantFormat kRans = {"colibri-int4-rans256-g0", "colibri int4, range coded"};
+constexpr QuantFormat kRans = {
+    .id = "colibri-int4-rans256-g0", .title = "colibri int4, range coded", .use = LayoutUse::kRead};
 constexpr std::string_view kSuffix = ".qs";
 constexpr std::string_view kRansStamp = "int4-rans256-g0";
 

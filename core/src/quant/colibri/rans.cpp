@@ -12,12 +12,12 @@
 namespace tftf::colibri {
 namespace {
 
-void put_nibble(std::vector<std::byte>& packed, uint64_t j, uint32_t symbol) {
+void put_nibble(MutableBytes packed, uint64_t j, uint32_t symbol) {
   packed[to_size(j / 2)] |= static_cast<std::byte>(symbol << (4 * (j % 2)));
 }
 
 std::optional<RansFault> decode_stream(Bytes bytes, uint64_t symbols, uint32_t stream, const RansTable& table,
-                                       std::vector<std::byte>& packed) {
+                                       MutableBytes packed) {
   uint32_t x = 0;
   for (int i = 0; i < 4; ++i) x = x << 8 | static_cast<uint32_t>(bytes[static_cast<size_t>(i)]);
   if (x < kRansLowest) return RansFault::kStreamStateRange;
@@ -37,6 +37,17 @@ std::optional<RansFault> decode_stream(Bytes bytes, uint64_t symbols, uint32_t s
   if (at != bytes.size()) return RansFault::kStreamLeftover;
   if (x != kRansLowest) return RansFault::kStreamFinalState;
   if (!canonical) return RansFault::kReencodeMismatch;
+  return std::nullopt;
+}
+
+std::optional<RansFailure> decode_streams(Bytes record, const RansFrame& frame, const RansTable& table,
+                                          MutableBytes packed) {
+  for (uint32_t i = 0; i < kRansStreams; ++i) {
+    const Bytes stream =
+        record.subspan(to_size(kRansRecordHeader + frame.offsets[i]), to_size(frame.stream_bytes(i)));
+    if (auto fault = decode_stream(stream, frame.symbols, i, table, packed))
+      return RansFailure{*fault, "stream " + std::to_string(i)};
+  }
   return std::nullopt;
 }
 
@@ -140,13 +151,19 @@ std::optional<RansFailure> decode_rans(Bytes record, const RansTable& table, uin
       std::any_of(padding.begin(), padding.end(), [](std::byte b) { return b != std::byte{0}; }))
     return RansFailure{kPadNonzero, "padding bytes are not zero"};
   packed.assign(to_size(frame.bytes), std::byte{0});
-  for (uint32_t i = 0; i < kRansStreams; ++i) {
-    const Bytes stream =
-        record.subspan(to_size(kRansRecordHeader + frame.offsets[i]), to_size(frame.stream_bytes(i)));
-    if (auto fault = decode_stream(stream, frame.symbols, i, table, packed))
-      return RansFailure{*fault, "stream " + std::to_string(i)};
-  }
-  return std::nullopt;
+  return decode_streams(record, frame, table, packed);
+}
+
+bool decode_rans_into(Bytes record, const RansTable& table, MutableBytes packed) {
+  RansFrame frame;
+  const Bytes header = record.first(std::min<size_t>(record.size(), to_size(kRansRecordHeader)));
+  if (read_rans_frame(header, record.size(), frame) || frame.pad_nonzero || frame.bytes != packed.size())
+    return false;
+  const Bytes padding = record.subspan(to_size(kRansRecordHeader + frame.payload));
+  if (std::any_of(padding.begin(), padding.end(), [](std::byte b) { return b != std::byte{0}; }))
+    return false;
+  std::fill(packed.begin(), packed.end(), std::byte{0});
+  return !decode_streams(record, frame, table, packed);
 }
 
 }  // namespace tftf::colibri

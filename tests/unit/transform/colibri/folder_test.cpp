@@ -307,3 +307,65 @@ TEST_CASE("experts that are not per-row int4 are refused by class") {
   CHECK(coded(392, {6.0f}).error().message.find("6.0") != std::string::npos);
   CHECK(coded(392, {5.0f}).ok());
 }
+
+TEST_CASE(
+    "range-coded experts are dequantised to the values of their codes, or refused when a record is broken") {
+  constexpr uint64_t kHidden = 160, kWidth = 144;
+  const std::string config =
+      R"({"hidden_size": 160, "moe_intermediate_size": 144, "first_k_dense_replace": 0})";
+  std::vector<TestTensor> tensors;
+  for (const auto& [name, rows, columns] : {std::tuple{"gate", kWidth, kHidden}, {"down", kHidden, kWidth}}) {
+    const std::string weight = "model.layers.0.mlp.experts.0." + std::string(name) + "_proj.weight";
+    std::vector<float> scales;
+    for (uint64_t r = 0; r < rows; ++r) scales.push_back(0.5f + static_cast<float>(r));
+    std::string codes = random_bytes(static_cast<size_t>(rows * columns / 2), 7);
+    for (char& c : codes) c = static_cast<char>(c & 0x37);  // fewer symbols, so that coding gains something
+    tensors.push_back({weight + ".qs", DType::F32, {rows}, f32_bytes(scales)});
+    tensors.push_back({weight, DType::U8, {rows * columns / 2}, codes});
+  }
+  MemoryModel source;
+  source.files["out-00000.safetensors"] = model_file(tensors);
+  source.files["config.json"] = config;
+  const auto coded = folder_tool_in_memory(source, colibri::make_rans_repack({}));
+  REQUIRE(coded.ok());
+  MemoryModel container;
+  container.files["out-rans-00000.safetensors"] = coded->files.at("out-rans-00000.safetensors");
+  container.files["config.json"] = config;
+  const auto values = [](const MemoryModel& model, uint64_t tile) {
+    TransformRequest request{.command = "dequant", .operations = {{"dequant", {{"dtype", {"float32"}}}}}};
+    request.tile_bytes = tile;
+    return transform_in_memory(model, model.folder(), std::move(request));
+  };
+  const auto plain = values(source, kDefaultTileBytes);
+  REQUIRE(plain.ok());
+  const auto wanted = tensors_of(plain->files.at("model-00001-of-00001.safetensors"));
+  for (const uint64_t tile : {uint64_t{64}, kDefaultTileBytes}) {
+    const auto decoded = values(container, tile);
+    INFO((decoded.ok() ? "" : decoded.error().message));
+    REQUIRE(decoded.ok());
+    const auto got = tensors_of(decoded->files.at("model-00001-of-00001.safetensors"));
+    REQUIRE(got.size() == wanted.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      CHECK(got[i].name == wanted[i].name);
+      CHECK(got[i].shape == wanted[i].shape);
+      CHECK(got[i].bytes == wanted[i].bytes);
+    }
+  }
+  // One bit of the last record's streams.
+  std::string& file = container.files["out-rans-00000.safetensors"];
+  for (const size_t back : {size_t{700}, size_t{2000}}) {
+    MemoryModel broken = container;
+    std::string& bytes = broken.files["out-rans-00000.safetensors"];
+    bytes[file.size() - back] = static_cast<char>(bytes[file.size() - back] ^ 4);
+    const auto refused = values(broken, kDefaultTileBytes);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().code == ErrorCode::kRefusedInput);
+  }
+  // No table, no values.
+  MemoryModel bare = container;
+  std::string& text = bare.files["out-rans-00000.safetensors"];
+  text.replace(text.find("g0.table"), 8, "g0.tabLe");
+  const auto tableless = values(bare, kDefaultTileBytes);
+  REQUIRE_FALSE(tableless.ok());
+  CHECK(tableless.error().message.find("in its file's metadata") != std::string::npos);
+}

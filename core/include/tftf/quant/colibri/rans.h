@@ -72,4 +72,7 @@ struct RansFailure {
 std::optional<RansFailure> decode_rans(Bytes record, const RansTable& table, uint64_t max_bytes,
                                        std::vector<std::byte>& packed);
 
+// The same into `packed`, without allocations unless it fails: false when the record is faulty or is not of so many bytes.
+bool decode_rans_into(Bytes record, const RansTable& table, MutableBytes packed);
+
 }  // namespace tftf::colibri
