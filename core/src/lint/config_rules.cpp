@@ -128,7 +128,7 @@ Diagnostics check_config(const ConfigInput& input, std::optional<TiedTensors>* t
   if (method) {
     out.push_back(finding(Rule::CF029, file, {{"method", *method}}));
     point(out.back(), config, config.get("quantization_config") ? "quantization_config" : "quantization");
-  } else {
+  } else if (!input.is_colibri) {
     check_dtype(input, config, file, out);
   }
   const JsonValue* model_type = config.get("model_type");
@@ -143,8 +143,8 @@ Diagnostics check_config(const ConfigInput& input, std::optional<TiedTensors>* t
     return out;
   }
   if (input.tensors.empty() && input.incomplete) return out;
-  Diagnostics family =
-      check_family({input, config, model_type->text, choice, method.has_value(), file}, tied);
+  const bool quantised = method || input.is_colibri;  // codes have no shape to check
+  Diagnostics family = check_family({input, config, model_type->text, choice, quantised, file}, tied);
   for (Diagnostic& one : family) out.push_back(std::move(one));
   return out;
 }

@@ -73,6 +73,10 @@ TEST_CASE("a container of colibri is not judged as a file for transformers") {
   MemoryFiles files = embedding({4, 8}, 32, 4, stamp_of("int8-row"));
   files["config.json"].insert(1, R"("model_type":"glm_moe_dsa",)");
   CHECK(finding_lines(run_lint(files).findings, {"CF034"}).empty());
+  // Codes are one row of bytes, whatever the weight's shape.
+  MemoryFiles known = files;
+  known["config.json"] = R"({"model_type":"llama","vocab_size":4,"hidden_size":8,"num_hidden_layers":0})";
+  CHECK(finding_lines(run_lint(known).findings, {"CF019"}).empty());
   files["out-00000.safetensors"] = weights({{"a.weight", "F32", {4}}}, R"({"source":"me"})");
   CHECK(finding_lines(run_lint(files).findings, {"CF034"}) == Lines{"CF034 out-00000.safetensors -"});
 }
