@@ -36,3 +36,25 @@ test.each(cases)('$id', ({ argv }) => withScratch(folder => {
   if (error === undefined) expect(found!.out).toBe(expected!.out);
   else expect(JSON.parse(found!.out).error.code).toBe(error.code);
 }));
+
+const sample = join(golden, '../../docs/sample/qwen3-tiny-fp8');
+test.each([
+  ['dequant', '-i', sample, '-o', '{out}'],
+  ['dequant', '-i', sample, '-o', '{out}', '--dtype', 'float32', '--exclude', '*down_proj*'],
+  ['quantize', '-i', sample, '-o', '{out}', '--to', 'colibri-int8-row'],
+  ['quantize', '-i', sample, '-o', '{out}', '--to', 'colibri-int4-grouped', '--group-size', '32'],
+  ['quantize', '-i', sample, '-o', '{out}', '--to', 'no-such-layout'],
+  ['repack', '-i', sample, '-o', '{out}', '--to', 'colibri-fp8'],
+])('%s of a model as the native program does it', (...argv) => withScratch(folder => {
+  const [expected, found] = [native, node].map((runner, i) => {
+    const base = join(folder, String(i));
+    const args = [...argv.map(word => word.replace('{out}', join(base, 'out'))), '--json'];
+    const run = runner === native ? native('tftf', args, root) : node(args, root);
+    return { status: run.status, out: run.out.replaceAll(base, ''), files: contents(base) };
+  }) as [{ status: number; out: string; files: Record<string, string> }, { status: number; out: string; files: Record<string, string> }];
+  expect(found.status).toBe(expected.status);
+  expect(found.files).toEqual(expected.files);
+  const { error } = JSON.parse(expected.out);
+  if (error === undefined) expect(found.out).toBe(expected.out);
+  else expect(JSON.parse(found.out).error.code).toBe(error.code);
+}));
