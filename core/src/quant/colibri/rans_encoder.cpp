@@ -5,6 +5,7 @@
 
 #include "tftf/base/base64.h"
 #include "tftf/base/checked.h"
+#include "tftf/base/json_member.h"
 #include "tftf/base/json_text.h"
 
 namespace tftf::colibri {
@@ -126,7 +127,7 @@ std::string rans_manifest_text(const std::string& table_crc, std::span<const Ran
   size_t tensors = 0;
   for (const RansManifestShard& shard : shards) {
     OrderedJson records = OrderedJson::object();
-    for (const auto& [name, sha256] : shard.records) records[name] = sha256;
+    for (const auto& [name, sha256] : shard.records) add_member(records, name, sha256);
     list.push_back(OrderedJson{{"bytes", shard.bytes},
                                {"file", shard.file},
                                {"records", std::move(records)},
