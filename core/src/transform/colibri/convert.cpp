@@ -342,13 +342,9 @@ class Convert final : public FolderTool {
   }
 
   static Error refuse(const FolderSource& source, TensorRef ref, const char* reason, const std::string& why) {
-    std::string what = source.described(ref);
-    what[0] = 'T';
-    return {.code = ErrorCode::kRefusedUnsupported,
-            .message = what + " " + why + " (" + reason + ").",
-            .file = source.shard(ref.shard).name,
-            .tensor = source.info(ref).name,
-            .found = reason};
+    Error error = source.refusal(ref, why + " (" + reason + ")");
+    error.found = reason;
+    return error;
   }
 
   ConvertOptions options_;

@@ -117,16 +117,15 @@ class Fmt4ToFmt2 final : public FolderTool {
       const TensorInfo& tensor = source.info(ref);
       if (ends_with(tensor.name, kQs)) {
         const std::string weight = tensor.name.substr(0, tensor.name.size() - kQs.size());
-        if (!mtp && !source.find(shard, weight)) return refuse(source, ref, "is there without its weight");
+        if (!mtp && !source.find(shard, weight)) return source.refusal(ref, "is there without its weight");
         continue;
       }
       const auto scales = source.find(shard, tensor.name + std::string(kQs));
       if (mtp) {
         if (scales && tensor.bytes() > 0 &&
             tensor.bytes() == kGroupedRatio * source.info(*scales).bytes() / 4) {
-          return refuse(
-              source, ref,
-              "has the counts of int4-grouped in an MTP shard, which would be copied byte for byte");
+          return source.refusal(
+              ref, "has the counts of int4-grouped in an MTP shard, which would be copied byte for byte");
         }
         continue;
       }
@@ -140,42 +139,40 @@ class Fmt4ToFmt2 final : public FolderTool {
     const TensorInfo& tensor = source.info(ref);
     if (!scales) {
       if (tensor.dtype != DType::F32) {
-        return refuse(source, ref,
-                      "has no .qs and is " + std::string(dtype_name(tensor.dtype)) + ", not F32");
+        return source.refusal(ref,
+                              "has no .qs and is " + std::string(dtype_name(tensor.dtype)) + ", not F32");
       }
       ++survey.copied;
       return {};
     }
     const TensorInfo& values = source.info(*scales);
     if (tensor.dtype != DType::U8 || tensor.shape.size() != 1) {
-      return refuse(source, ref,
-                    "must be flat U8, and is " + std::string(dtype_name(tensor.dtype)) + " " +
-                        shape_text(tensor.shape));
+      return source.refusal(ref, "must be flat U8, and is " + std::string(dtype_name(tensor.dtype)) + " " +
+                                     shape_text(tensor.shape));
     }
     if (values.dtype != DType::F32 || values.shape.size() != 1) {
-      return refuse(source, *scales,
-                    "must be flat F32, and is " + std::string(dtype_name(values.dtype)) + " " +
-                        shape_text(values.shape));
+      return source.refusal(*scales, "must be flat F32, and is " + std::string(dtype_name(values.dtype)) +
+                                         " " + shape_text(values.shape));
     }
     const uint64_t nb = tensor.shape[0], ns = values.shape[0];
     const auto shape = implied_shape(tensor.name, config);
-    if (!shape) return refuse(source, ref, "has no shape in the table that config.json gives");
+    if (!shape) return source.refusal(ref, "has no shape in the table that config.json gives");
     const auto [rows, columns] = *shape;
     const auto counts = std::to_string(nb) + " bytes and " + std::to_string(ns) + " scales for [" +
                         std::to_string(rows) + "," + std::to_string(columns) + "]";
     const uint64_t elements = rows * columns;  // implied_shape() has checked the product
-    if (rows == 0 || columns == 0) return refuse(source, ref, "has no elements by config.json");
+    if (rows == 0 || columns == 0) return source.refusal(ref, "has no elements by config.json");
     if (nb / kGroupedRatio == ns && nb % kGroupedRatio == 0) {
       if (columns % kGroup != 0)
-        return refuse(source, ref, "has rows of " + std::to_string(columns) + ", not a multiple of 64");
-      if (nb != elements / 2 || ns != elements / kGroup) return refuse(source, ref, "has " + counts);
+        return source.refusal(ref, "has rows of " + std::to_string(columns) + ", not a multiple of 64");
+      if (nb != elements / 2 || ns != elements / kGroup) return source.refusal(ref, "has " + counts);
       survey.converted.emplace(tensor.name, Converted{rows, columns});
       survey.group_scales += 4 * (ns - rows);
       return {};
     }
     const bool int8 = nb == elements && ns == rows;
     const bool int4 = elements % 2 == 0 && nb == elements / 2 && ns == rows;
-    if (!int8 && !int4) return refuse(source, ref, "is of no layout that is known here: " + counts);
+    if (!int8 && !int4) return source.refusal(ref, "is of no layout that is known here: " + counts);
     ++survey.copied;
     return {};
   }
@@ -250,15 +247,6 @@ class Fmt4ToFmt2 final : public FolderTool {
       formats.insert(grouped ? std::string(format_info(Format::kInt4Row).name) : element.text);
     }
     return declaration_text({formats.begin(), formats.end()});
-  }
-
-  static Error refuse(const FolderSource& source, TensorRef ref, const std::string& why) {
-    std::string what = source.described(ref);
-    what[0] = 'T';
-    return {.code = ErrorCode::kRefusedUnsupported,
-            .message = what + " " + why + ".",
-            .file = source.shard(ref.shard).name,
-            .tensor = source.info(ref).name};
   }
 };
 

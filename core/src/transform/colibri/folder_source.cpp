@@ -62,4 +62,13 @@ std::string FolderSource::described(TensorRef ref) const {
   return "tensor " + quote_name(info(ref).name) + " of " + quote_name(shard(ref.shard).name);
 }
 
+Error FolderSource::refusal(TensorRef ref, const std::string& why) const {
+  std::string what = described(ref);
+  what[0] = 'T';
+  return {.code = ErrorCode::kRefusedUnsupported,
+          .message = what + " " + why + ".",
+          .file = shard(ref.shard).name,
+          .tensor = info(ref).name};
+}
+
 }  // namespace tftf::colibri

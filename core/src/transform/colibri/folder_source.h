@@ -31,6 +31,8 @@ class FolderSource {
   bool has_file(std::string_view name) const;
   // `tensor "x" of "model.safetensors"`, for messages.
   std::string described(TensorRef ref) const;
+  // kRefusedUnsupported naming tensor and file: `Tensor "x" of "model.safetensors" WHY.`
+  Error refusal(TensorRef ref, const std::string& why) const;
 
  private:
   const Checkpoint* checkpoint_ = nullptr;

@@ -85,11 +85,10 @@ class RepackFp8 final : public FolderTool {
     const TensorInfo& tensor = source.info(ref);
     const bool scaled = source.find(ref.shard, tensor.name + std::string(kScaleSuffix)).has_value();
     if (is_fp8(tensor.dtype) || tensor.dtype == DType::U8 || scaled) {
-      return refuse(
-          source, ref,
-          scaled ? "has a scale, and is of a kind that is copied as it is: the scale would be lost"
-                 : "is " + std::string(dtype_name(tensor.dtype)) +
-                       ", and is of a kind that is copied as it is: its codes would be read as values");
+      return source.refusal(
+          ref, scaled ? "has a scale, and is of a kind that is copied as it is: the scale would be lost"
+                      : "is " + std::string(dtype_name(tensor.dtype)) +
+                            ", and is of a kind that is copied as it is: its codes would be read as values");
     }
     planner.copy(ref, {tensor.name, tensor.dtype, tensor.shape});
     return {};
@@ -99,30 +98,28 @@ class RepackFp8 final : public FolderTool {
                       Seen& seen) const {
     const TensorInfo& tensor = source.info(ref);
     if (tensor.dtype != DType::F8_E4M3) {
-      return refuse(
-          source, ref,
-          "is " + std::string(dtype_name(tensor.dtype)) + " where F8_E4M3 is needed (kind " +
-              std::string(kind_name(kind)) + ")" +
-              (kind == TensorKind::kCatchAll ? "; --pass-plain copies plain floats of this kind" : ""));
+      return source.refusal(
+          ref, "is " + std::string(dtype_name(tensor.dtype)) + " where F8_E4M3 is needed (kind " +
+                   std::string(kind_name(kind)) + ")" +
+                   (kind == TensorKind::kCatchAll ? "; --pass-plain copies plain floats of this kind" : ""));
     }
     const std::string scale_name = tensor.name + std::string(kScaleSuffix);
     const auto scale = source.find(ref.shard, scale_name);
     if (!scale) {
       const auto other = source.find(scale_name);
-      return refuse(source, ref,
-                    "has no " + quote_name(scale_name) + " in its shard" +
-                        (other ? "; it is in " + quote_name(source.shard(other->shard).name) : ""));
+      return source.refusal(ref,
+                            "has no " + quote_name(scale_name) + " in its shard" +
+                                (other ? "; it is in " + quote_name(source.shard(other->shard).name) : ""));
     }
     if (tensor.shape.size() != 2)
-      return refuse(source, ref,
-                    "has shape " + shape_text(tensor.shape) + " where rows and columns are needed");
+      return source.refusal(ref,
+                            "has shape " + shape_text(tensor.shape) + " where rows and columns are needed");
     const uint64_t rows = tensor.shape[0], columns = tensor.shape[1];
     const Shape grid{blocks128(rows), blocks128(columns)};
     const TensorInfo& scales = source.info(*scale);
     if (scales.shape != grid) {
-      return refuse(source, ref,
-                    "has scales of shape " + shape_text(scales.shape) + " where " + shape_text(grid) +
-                        " are needed for " + shape_text(tensor.shape));
+      return source.refusal(ref, "has scales of shape " + shape_text(scales.shape) + " where " +
+                                     shape_text(grid) + " are needed for " + shape_text(tensor.shape));
     }
     WrittenPair pair{.name = tensor.name,
                      .rows = rows,
@@ -143,19 +140,10 @@ class RepackFp8 final : public FolderTool {
     } else if (can_widen(scales.dtype)) {
       planner.make(widened(source, *scale, qs));
     } else {
-      return refuse(source, *scale,
-                    "is " + std::string(dtype_name(scales.dtype)) + " where a float scale is needed");
+      return source.refusal(*scale,
+                            "is " + std::string(dtype_name(scales.dtype)) + " where a float scale is needed");
     }
     return {};
-  }
-
-  static Error refuse(const FolderSource& source, TensorRef ref, const std::string& why) {
-    std::string what = source.described(ref);
-    what[0] = 'T';
-    return {.code = ErrorCode::kRefusedUnsupported,
-            .message = what + " " + why + ".",
-            .file = source.shard(ref.shard).name,
-            .tensor = source.info(ref).name};
   }
 
   RepackFp8Options options_;
