@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "plan/state.h"
 #include "tftf/base/checked.h"
@@ -25,6 +26,26 @@ bool inside(const Extent& extent, uint64_t size) {
   const auto start = last ? checked_add(extent.offset, *last) : std::nullopt;
   const auto end = start ? checked_add(*start, extent.row_bytes) : std::nullopt;
   return end && *end <= size;
+}
+
+// What a tile reads: buffers rounded up, and bytes.
+struct TileReads {
+  uint64_t buffers = 0;
+  uint64_t bytes = 0;
+};
+
+// Asks a tile for its `io`; nothing when it reads outside of an input.
+std::optional<TileReads> ask_tile(const PlanState& state, const Item& item, uint64_t tile, StepIo& io) {
+  io.in.clear();
+  io.out.clear();
+  item.op->io(item, tile, state.tables, io);
+  TileReads reads;
+  for (const Extent& in : io.in) {
+    if (in.file >= state.inputs.size() || !inside(in, state.inputs[in.file].size)) return std::nullopt;
+    reads.buffers += slot_bytes(in.bytes());
+    reads.bytes += in.bytes();
+  }
+  return reads;
 }
 
 }  // namespace
@@ -71,18 +92,11 @@ void walk_gather(PlanState& state, Resident& resident) {
   if (item.op->scratch != nullptr) resident.gather_scratch_bytes = slot_bytes(item.op->scratch(item));
   StepIo io;
   for (uint64_t tile = 0; tile < item.tiles; ++tile) {
-    io.in.clear();
-    io.out.clear();
-    item.op->io(item, tile, state.tables, io);
-    uint64_t in_bytes = 0;
-    for (const Extent& in : io.in) {
-      if (in.file >= state.inputs.size() || !inside(in, state.inputs[in.file].size))
-        return state.fault("what gathers a resident reads outside of its input");
-      in_bytes += slot_bytes(in.bytes());
-      resident.gather_read_bytes += in.bytes();
-    }
+    const auto reads = ask_tile(state, item, tile, io);
+    if (!reads) return state.fault("what gathers a resident reads outside of its input");
     if (!io.out.empty()) return state.fault("what gathers a resident writes");
-    resident.gather_in_bytes = std::max(resident.gather_in_bytes, in_bytes);
+    resident.gather_in_bytes = std::max(resident.gather_in_bytes, reads->buffers);
+    resident.gather_read_bytes += reads->bytes;
   }
 }
 
@@ -97,16 +111,9 @@ Result<void> walk_phase(PlanState& state, size_t index) {
     if (item.op->scratch != nullptr)
       phase.scratch_bytes = std::max(phase.scratch_bytes, slot_bytes(item.op->scratch(item)));
     for (uint64_t tile = 0; tile < item.tiles; ++tile) {
-      io.in.clear();
-      io.out.clear();
-      item.op->io(item, tile, state.tables, io);
-      uint64_t in_bytes = 0;
-      for (const Extent& in : io.in) {
-        if (in.file >= state.inputs.size() || !inside(in, state.inputs[in.file].size))
-          return fault("a step of " + name(item) + " reads outside of its input");
-        in_bytes += slot_bytes(in.bytes());
-        phase.read_bytes += in.bytes();
-      }
+      const auto reads = ask_tile(state, item, tile, io);
+      if (!reads) return fault("a step of " + name(item) + " reads outside of its input");
+      phase.read_bytes += reads->bytes;
       if (io.out.size() != item.out_count) return fault("a step of " + name(item) + " lacks an output");
       uint64_t out_bytes = 0;
       for (size_t k = 0; k < io.out.size(); ++k) {
@@ -116,7 +123,7 @@ Result<void> walk_phase(PlanState& state, size_t index) {
         ends[k] += out.row_bytes;
         out_bytes += slot_bytes(out.row_bytes);
       }
-      phase.in_bytes = std::max(phase.in_bytes, in_bytes);
+      phase.in_bytes = std::max(phase.in_bytes, reads->buffers);
       phase.out_bytes = std::max(phase.out_bytes, out_bytes);
     }
     for (size_t k = 0; k < item.out_count; ++k)
