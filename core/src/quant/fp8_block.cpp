@@ -2,18 +2,40 @@
 #include <algorithm>
 
 #include "quant/families.h"
+#include "quant/fp8_block_encoder.h"
+#include "quant/fp8_grid.h"
 #include "quant/layout_scan.h"
 #include "tftf/base/checked.h"
 
 namespace tftf {
 namespace {
 
+Result<Weight> open_fp8_block(OpenContext& context, const QuantMatch& match) {
+  const TensorRef* scales =
+      match.layout == "fp8-block" ? match.find("weight_scale_inv") : match.find("scale");
+  const auto refuse = [&](const std::string& what) {
+    return weight_fault(ErrorCode::kRefusedUnsupported, context, match, what);
+  };
+  const JsonValue* semantics = context.config.get("weight_scale_semantics");
+  if (semantics != nullptr && semantics->is_string() && semantics->text == "inverse")
+    return refuse(
+        "has scales that do not multiply: the configuration says weight_scale_semantics \"inverse\"");
+  if (scales == nullptr) return refuse("lacks its scales");
+  const TensorInfo& codes = context.checkpoint.info(match.weight);
+  const auto grid = fp8_blocks(codes, context.checkpoint.info(*scales), {match.block[0], match.block[1]});
+  if (!grid) return refuse("has scales that do not multiply blocks of its weight");
+  Result<Weight> weight = fp8_grid_weight(*grid, codes.shape, match.weight, *scales);
+  if (!weight) return refuse(weight.error().message);
+  return weight;
+}
+
 constexpr QuantFormat kBlock = {.id = "fp8-block",
                                 .title = "FP8 with block scales (DeepSeek V3 and others)",
-                                .use = LayoutUse::kReadWritten,
+                                .open = open_fp8_block,
+                                .encoder = &kFp8BlockEncoder,
                                 .repacked_to = "colibri-fp8-e4m3-b128"};
 constexpr QuantFormat kV4Fp8 = {
-    .id = "deepseek-v4-fp8", .title = "DeepSeek V4 FP8, E8M0 block scales", .use = LayoutUse::kRead};
+    .id = "deepseek-v4-fp8", .title = "DeepSeek V4 FP8, E8M0 block scales", .open = open_fp8_block};
 constexpr QuantFormat kV4Fp4 = {"deepseek-v4-fp4", "DeepSeek V4 FP4 experts"};
 constexpr std::string_view kScaleInv = "_scale_inv";
 constexpr std::string_view kFp8BlockScale = ".scale";

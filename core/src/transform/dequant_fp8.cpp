@@ -2,6 +2,7 @@
 #include <unordered_set>
 
 #include "pipe.h"
+#include "quant/fp8_grid.h"
 #include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
@@ -9,29 +10,6 @@
 
 namespace tftf::transform {
 namespace {
-
-// Each is an item of its own where a stack cannot be taken as one matrix.
-constexpr uint64_t kMaxMatrices = 1'000'000;
-
-// A stack of matrices as one matrix where the scales allow it: one item instead of thousands.
-Fp8Geometry flattened(Fp8Geometry g) {
-  using Kind = Fp8Geometry::Kind;
-  if (g.matrices == 1) return g;
-  if (g.kind == Kind::kTensor) {
-    g.cols *= g.rows;
-    g.rows = g.matrices;
-    g.block_rows = 1;
-    g.block_cols = std::max<uint64_t>(g.cols, 1);
-    g.row_stride = 1;
-  } else if (g.kind == Kind::kRow || (g.kind == Kind::kBlock && g.rows % g.block_rows == 0)) {
-    g.rows *= g.matrices;
-  } else {
-    return g;
-  }
-  g.grid_elements *= g.matrices;
-  g.matrices = 1;
-  return g;
-}
 
 class DequantFp8 final : public Pipe {
  public:
@@ -194,19 +172,12 @@ class DequantFp8 final : public Pipe {
                          ", or one scale per tensor, row or column" + hint(weight.shape, scale.shape),
                      fp8_expected_grid(weight.shape, block), shape_text(scale.shape));
     }
-    Stage stage{.op = &kDequantFp8Stage, .from = weight.dtype, .to = to_, .companions = {scale.source}};
-    stage.geometry = flattened(*geometry);
-    const Fp8Geometry& g = stage.geometry;
-    const uint64_t stored_rows =
-        g.kind == Fp8Geometry::Kind::kTransposed ? g.grid_elements / std::max<uint64_t>(g.col_stride, 1) : 0;
-    if (g.matrices > kMaxMatrices || stored_rows > UINT32_MAX) {
-      return refusal(ErrorCode::kRefusedUnsupported, stream, weight,
-                     "has more matrices or blocks than can be addressed one by one");
-    }
-    stage.scale_dtype = scale.dtype;
-    stage.divide = pair.name == Fp8ScaleName::kPlain;
-    if (stage.divide) stream.divisors.push_back(scale.source);
-    weight.stages.push_back(std::move(stage));
+    const bool divides = pair.name == Fp8ScaleName::kPlain;
+    Result<Weight> opened = fp8_grid_weight({*geometry, weight.dtype, scale.dtype, divides}, weight.shape,
+                                            weight.source, scale.source);
+    if (!opened) return refusal(ErrorCode::kRefusedUnsupported, stream, weight, opened.error().message);
+    if (divides) stream.divisors.push_back(scale.source);
+    weight.stages.push_back(decode_stage(std::make_shared<const Weight>(*std::move(opened)), to_));
     weight.dtype = to_;
     return {};
   }

@@ -165,13 +165,7 @@ TEST_CASE("mistakes of whoever builds a plan come out of build()") {
   CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.op = nullptr; }); }) != "");
   CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.tensor = 7; }); }) != "");
   CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.units_per_tile = 0; }); }) != "");
-  CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.in_count = 4; }); }) != "");
-  CHECK(fault_of([&](PlanBuilder& b) {
-          item(b, [](Item& i) {
-            i.resident_count = 1;
-            i.residents[0] = 3;
-          });
-        }) != "");
+  CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.residents = {3}; }); }) != "");
   // Tiles beyond the input, and tiles that do not fill the output.
   CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.in[0].offset = 1; }); }) != "");
   CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.in[0].file = 1; }); }) != "");
@@ -235,9 +229,8 @@ TEST_CASE("residents are alive from their first to their last step") {
         resident.prepare = add_one;
         resident.ready_bytes = 48;
       }
-      item.residents[r] = builder.add_resident(resident);
+      item.residents.push_back(builder.add_resident(resident));
     }
-    item.resident_count = 2;
     builder.add_item(item);
   }
   auto plan = builder.build();
@@ -263,8 +256,7 @@ TEST_CASE("a resident of many tensors counts once") {
   for (uint32_t t = 0; t < 10; ++t) {
     const Extent extent = out(100 * t, 100 * t + 100);
     Item item = toy_item(kXor, builder.add_tensor(entry("t", extent)), extent, extent, 100);
-    item.residents[0] = shared;
-    item.resident_count = 1;
+    item.residents = {shared};
     builder.add_item(item);
   }
   auto plan = builder.build();
@@ -283,7 +275,7 @@ TEST_CASE("values are merged per item, or kept per step, whatever the order") {
         PlanEntry e = entry("m", {}, {out(begin, end)});
         e.kind = PlanEntry::Kind::kMeasure;
         Item item = toy_item(kMeasure, builder.add_tensor(e), out(begin, end), {}, 128);
-        item.out_count = 0;
+        item.out.clear();
         builder.add_item(item);
       }
       std::vector<uint64_t> sums;
@@ -320,7 +312,7 @@ TEST_CASE("finish() may lay out what only the data told, and append the phase th
   PlanEntry e = entry("m", {}, {out(0, 1000)});
   e.kind = PlanEntry::Kind::kMeasure;
   Item item = toy_item(kMeasure, builder.add_tensor(e), out(0, 1000), {}, 128);
-  item.out_count = 0;
+  item.out.clear();
   builder.add_item(item);
   PlanEntry later = entry("t", {});
   later.to_known = false;
