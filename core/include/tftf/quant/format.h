@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,9 +52,10 @@ struct QuantMatch {
   std::vector<QuantCompanion> companions;  // consumed with it
   DType logical_dtype = DType::BF16;       // the layout's own result dtype (`--dtype native`)
   std::optional<Shape> logical_shape;
-  uint32_t bits = 0;        // per code
-  uint64_t group_size = 0;  // elements of one scale along a row; 0: not by groups, or not known
-  uint64_t block[2] = {};   // rows and columns of one scale; 0: not by blocks
+  uint32_t bits = 0;                     // per code
+  uint64_t group_size = 0;               // elements of one scale along a row; 0: not by groups, or not known
+  uint64_t block[2] = {};                // rows and columns of one scale; 0: not by blocks
+  std::shared_ptr<const void> detail{};  // what detection has read of small tensors, for QuantFormat::open
 
   const TensorRef* find(std::string_view companion_role) const {
     for (const QuantCompanion& one : companions)
