@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "quant/scale_shape.h"
 #include "tftf/base/checked.h"
 #include "tftf/simd/cast.h"
 
@@ -196,6 +197,18 @@ uint64_t scale_bits(const Fp8Grid& grid) {
   return std::max(of_block, ceil_div(g.grid_elements * bits, std::max<uint64_t>(matrix_elements(g), 1)));
 }
 
+void read_plain(const Weight&, ElementRange tile, PartRanges& ranges) {
+  ranges.push({.part = 0, .offset = tile.first, .row_bytes = tile.count});
+}
+
+uint64_t decode_plain(const Weight& weight, const DecodeTask& task, ElementRange piece, DType to,
+                      std::byte* out) noexcept {
+  return cast(task.kernels, weight.as<DType>(), to, task.bytes[0] + to_size(piece.first - task.tile.first),
+              out, piece.count);
+}
+
+constexpr Decoder kPlainDecoder{.reads = read_plain, .decode = decode_plain, .rounds = true};
+
 }  // namespace
 
 const Decoder kFp8GridDecoder{
@@ -249,6 +262,18 @@ Result<Weight> fp8_grid_weight(const Fp8Grid& given, const Shape& shape, TensorR
   return weight;
 }
 
+Weight fp8_plain_weight(const TensorInfo& codes, TensorRef tensor) {
+  Weight weight;
+  weight.decoder = &kPlainDecoder;
+  weight.word = "fp8-unscaled";
+  weight.key = dtype_name(codes.dtype);
+  weight.shape = codes.shape;
+  weight.elements = element_count(codes.shape).value_or(0);
+  weight.parts = {{"weight", tensor}};
+  weight.state = std::make_shared<const DType>(codes.dtype);
+  return weight;
+}
+
 std::optional<Fp8Grid> fp8_blocks(const TensorInfo& codes, const TensorInfo& scales, Fp8Block block) {
   if (codes.shape.size() < 2 || scales.shape.size() != codes.shape.size() || !is_fp8(codes.dtype) ||
       !is_floating(scales.dtype) || !can_cast(scales.dtype, DType::F32) || block.rows == 0 || block.cols == 0)
@@ -271,6 +296,67 @@ std::optional<Fp8Grid> fp8_blocks(const TensorInfo& codes, const TensorInfo& sca
   if (ceil_div(g.rows, g.block_rows) > scales.shape[leading] || ceil_div(g.cols, g.block_cols) > g.row_stride)
     return std::nullopt;
   return grid;
+}
+
+std::optional<Fp8Grid> fp8_scales(const TensorInfo& codes, const TensorInfo& scales,
+                                  std::optional<Fp8Block> block) {
+  if (!is_fp8(codes.dtype) || !is_floating(scales.dtype) || !can_cast(scales.dtype, DType::F32))
+    return std::nullopt;
+  const Shape& shape = codes.shape;
+  Fp8Grid grid{.geometry = {}, .code_dtype = codes.dtype, .scale_dtype = scales.dtype};
+  Fp8Geometry& g = grid.geometry;
+  const uint64_t elements = element_count(shape).value_or(0);
+  const uint64_t values = element_count(scales.shape).value_or(0);
+  switch (scale_shape(shape, scales.shape)) {
+    case ScaleShape::kTensor:
+      // The elements are one long row, or one for each matrix.
+      g.kind = Kind::kTensor;
+      g.matrices = values;
+      g.cols = values == 0 ? 0 : elements / values;
+      g.block_cols = std::max<uint64_t>(g.cols, 1);
+      g.shared = values == 1;
+      return grid;
+    case ScaleShape::kChannel:
+      g.kind = Kind::kRow;
+      g.rows = values;
+      g.cols = values == 0 ? 0 : elements / values;
+      g.block_cols = std::max<uint64_t>(g.cols, 1);
+      g.row_stride = 1;
+      g.grid_elements = values;
+      return grid;
+    case ScaleShape::kOther:
+      break;
+  }
+  if (!block || shape.size() < 2 || scales.shape.size() < shape.size()) return std::nullopt;
+  TensorInfo squeezed = scales;
+  if (scales.shape.size() == shape.size() + 2) {
+    // [.., grid rows, 1, grid columns, 1]
+    const size_t leading = shape.size() - 2;
+    if (scales.shape[leading + 1] != 1 || scales.shape[leading + 3] != 1) return std::nullopt;
+    squeezed.shape.erase(squeezed.shape.begin() + static_cast<ptrdiff_t>(leading) + 3);
+    squeezed.shape.erase(squeezed.shape.begin() + static_cast<ptrdiff_t>(leading) + 1);
+  }
+  return fp8_blocks(codes, squeezed, *block);
+}
+
+Result<Weight> open_fp8_scales(OpenContext& context, const QuantMatch& match, std::string_view role) {
+  const TensorRef* scales = match.find(role);
+  if (scales == nullptr)
+    return weight_fault(ErrorCode::kRefusedMissing, context, match, "lacks its " + std::string(role));
+  const TensorInfo &codes = context.checkpoint.info(match.weight), &values = context.checkpoint.info(*scales);
+  std::optional<Fp8Block> block;
+  if (match.block[0] != 0 && match.block[1] != 0) block = Fp8Block{match.block[0], match.block[1]};
+  const auto grid = fp8_scales(codes, values, block);
+  if (!grid) {
+    return weight_fault(ErrorCode::kRefusedShape, context, match,
+                        "is " + std::string(dtype_name(codes.dtype)) + " " + shape_text(codes.shape) +
+                            ", and its " + std::string(role) + " is " +
+                            std::string(dtype_name(values.dtype)) + " " + shape_text(values.shape) +
+                            ": neither one scale for all, nor one per matrix or row, nor a grid of blocks");
+  }
+  Result<Weight> weight = fp8_grid_weight(*grid, codes.shape, match.weight, *scales);
+  if (!weight) return weight_fault(ErrorCode::kRefusedUnsupported, context, match, weight.error().message);
+  return weight;
 }
 
 }  // namespace tftf

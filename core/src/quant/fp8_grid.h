@@ -29,4 +29,15 @@ Result<Weight> fp8_grid_weight(const Fp8Grid& grid, const Shape& shape, TensorRe
 // weight needs. Nothing when it is smaller, or shapes and dtypes are none of such a weight.
 std::optional<Fp8Grid> fp8_blocks(const TensorInfo& codes, const TensorInfo& scales, Fp8Block block);
 
+// Any scales that say by their shape what they multiply (scale_shape.h): one for all, one per matrix of a stack, one per
+// row, or a grid for `block`, with 1-dimensions between. Nothing when none of these fits.
+std::optional<Fp8Grid> fp8_scales(const TensorInfo& codes, const TensorInfo& scales,
+                                  std::optional<Fp8Block> block);
+
+// FP8 codes that are the values themselves; the one part is the codes.
+Weight fp8_plain_weight(const TensorInfo& codes, TensorRef tensor);
+
+// Opens a module whose scales, in the companion `role`, multiply as fp8_scales() says, by the match's block.
+Result<Weight> open_fp8_scales(OpenContext& context, const QuantMatch& match, std::string_view role);
+
 }  // namespace tftf
