@@ -298,6 +298,14 @@ std::optional<Fp8Grid> fp8_blocks(const TensorInfo& codes, const TensorInfo& sca
   return grid;
 }
 
+std::optional<Fp8Grid> fp8_named_grid(const TensorInfo& codes, const TensorInfo& scales, Fp8Block block) {
+  if (block.rows == 0 || block.cols == 0 || !is_fp8(codes.dtype) || !is_fp8_scale_dtype(scales.dtype))
+    return std::nullopt;
+  if (const auto geometry = fp8_geometry(codes.shape, scales.shape, block))
+    return Fp8Grid{*geometry, codes.dtype, scales.dtype};
+  return fp8_blocks(codes, scales, block);
+}
+
 std::optional<Fp8Grid> fp8_scales(const TensorInfo& codes, const TensorInfo& scales,
                                   std::optional<Fp8Block> block) {
   if (!is_fp8(codes.dtype) || !is_floating(scales.dtype) || !can_cast(scales.dtype, DType::F32))

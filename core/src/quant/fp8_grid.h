@@ -29,6 +29,9 @@ Result<Weight> fp8_grid_weight(const Fp8Grid& grid, const Shape& shape, TensorRe
 // weight needs. Nothing when it is smaller, or shapes and dtypes are none of such a weight.
 std::optional<Fp8Grid> fp8_blocks(const TensorInfo& codes, const TensorInfo& scales, Fp8Block block);
 
+// The grid under a name that says "multiply": fp8_geometry(), else fp8_blocks() (a grid larger than needed).
+std::optional<Fp8Grid> fp8_named_grid(const TensorInfo& codes, const TensorInfo& scales, Fp8Block block);
+
 // Any scales that say by their shape what they multiply (scale_shape.h): one for all, one per matrix of a stack, one per
 // row, or a grid for `block`, with 1-dimensions between. Nothing when none of these fits.
 std::optional<Fp8Grid> fp8_scales(const TensorInfo& codes, const TensorInfo& scales,

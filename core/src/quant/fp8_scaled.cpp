@@ -35,7 +35,8 @@ void detect_scaled(LayoutScan& scan, std::string_view role) {
   const std::string suffix = "." + std::string(role);
   for (TensorRef scale : scan.ending(suffix)) {
     const std::string_view module = scan.stem(scale, suffix);
-    const std::optional<TensorRef> weight = scan.sibling(module, ".weight");
+    std::optional<TensorRef> weight = scan.sibling(module, ".weight");
+    if (!weight) weight = scan.find(module);
     if (!weight || !is_scale_float(scan.info(scale).dtype)) continue;
     const TensorInfo& codes = scan.info(*weight);
     if (codes.dtype == DType::I8)

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::string_view kNative = "native";
 constexpr std::string_view kAmbiguousId = "nvfp4-ambiguous";
+constexpr std::string_view kUnscaledId = "fp8-unscaled";
 constexpr std::string_view kScaleSuffix = ".qs";
 constexpr std::string_view kColibriPrefix = "colibri-";
 
@@ -87,6 +88,10 @@ class Dequant final : public Pipe {
         stream.warnings.push_back("No quantised module is selected; all tensors are copied.");
     }
     for (const std::string& note : stream.layouts->notes) stream.warnings.push_back(note);
+    if (work.unscaled > 0)
+      stream.warnings.push_back(grouped_digits(work.unscaled) +
+                                (work.unscaled == 1 ? " FP8 weight has" : " FP8 weights have") +
+                                " no scale: the codes are taken for the values.");
     stream.dequantises = true;
     stream.adds_format = true;
     if (work.dtypes.size() == 1) stream.result_dtype = *work.dtypes.begin();
@@ -107,6 +112,7 @@ class Dequant final : public Pipe {
     std::unordered_set<std::string> names{};
     std::unordered_set<DType> dtypes{};
     uint64_t modules = 0;
+    uint64_t unscaled = 0;  // of them
   };
 
   bool selects(const std::string& name) const {
@@ -180,6 +186,7 @@ class Dequant final : public Pipe {
     }
     work.dtypes.insert(to);
     ++work.modules;
+    if (match.layout == kUnscaledId) ++work.unscaled;
     return {};
   }
 

@@ -41,6 +41,8 @@ constexpr OptionInfo kCastOptions[] = {{.name = "dtype",
                                         .help = "Leave integers and booleans as they are"},
                                        kAllowUnscaled};
 
+constexpr std::string_view kWeightScaleSenses[] = {"multiply", "divide"};
+
 constexpr OptionInfo kDequantFp8Options[] = {
     {.name = "dtype",
      .kind = OptionKind::kChoice,
@@ -52,6 +54,12 @@ constexpr OptionInfo kDequantFp8Options[] = {
      .kind = OptionKind::kInteger,
      .unit = "elements",
      .help = "Rows and columns that one scale covers; else weight_block_size of config.json, else 128"},
+    {.name = "weight-scale",
+     .kind = OptionKind::kChoice,
+     .choices = kWeightScaleSenses,
+     .help =
+         "What a plain weight_scale does where neither configuration nor marker tells; every known producer "
+         "multiplies"},
     kAllowUnscaled,
     {.name = "device",
      .help = "Taken for the original's sake: everything runs on the processor",

@@ -10,6 +10,7 @@
 #include "side_plan.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
+#include "tftf/quant/registry.h"
 #include "tftf/transform/output_layout.h"
 
 namespace tftf::transform {
@@ -188,6 +189,17 @@ class Writer {
         stream_.warnings.push_back("The codes of " + grouped_digits(cast) + " module" +
                                    (cast == 1 ? "" : "s") + " of layout " + std::string(finding.layout) +
                                    " were cast like numbers; --cast-floats-only leaves them alone.");
+      }
+    }
+    // Codes that no layout has claimed keep the configuration that is the only key to them.
+    if (stream_.dequantises && !stream_.open->config.method.empty()) {
+      std::unordered_set<uint64_t> known;
+      for (const QuantFinding& finding : layouts_.findings)
+        for (const QuantMatch& match : finding.matches) known.insert(key(match.weight));
+      for (const StreamTensor& tensor : stream_.tensors) {
+        if (tensor.is_copy() && !tensor.added && known.count(key(tensor.source)) == 0 &&
+            looks_like_codes(stream_.checkpoint->info(tensor.source)))
+          ++account_.left_quantised;
       }
     }
     if (stream_.dequantises && account_.left_quantised > 0) {
