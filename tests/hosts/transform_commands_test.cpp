@@ -205,7 +205,8 @@ TEST_CASE("refusals by the data leave nothing either") {
              model_file({{"a.weight", DType::F8_E4M3, {4, 4}, random_bytes(16, 1)},
                          {"a.weight_scale", DType::F32, {1}, f32_bytes({0})}}));
   const ProgramRun run =
-      convert({"dequant-fp8", "-i", "in", "-o", "made/out", "--json"}, scratch.path().string());
+      convert({"dequant-fp8", "-i", "in", "-o", "made/out", "--json", "--weight-scale", "divide"},
+              scratch.path().string());
   CHECK(run.status == 1);
   CHECK(names_within(scratch.path().string()) == Words{"in"});
   const OrderedJson error = OrderedJson::parse(run.out)["error"];
@@ -415,9 +416,9 @@ TEST_CASE("an output folder that holds the input is refused even with --overwrit
   refused("snapshot", "in");
 }
 
-TEST_CASE("scales of a layout that is not read are refused, and a division is warned of") {
+TEST_CASE("scales of a layout that is not known are refused, and so is a scale of which nothing tells the sense") {
   ScratchFolder scratch;
-  for (const char* name : {"a.scale_weight", "a.weight_scale_2"}) {
+  for (const char* name : {"a.w_scale", "a.weight_scale_2"}) {
     spill_file(scratch / "m.safetensors",
                model_file({{"a.weight", DType::F8_E4M3, {2, 2}, random_bytes(4, 1)},
                            {name, DType::F32, {}, f32_bytes({2})}}));
@@ -429,10 +430,16 @@ TEST_CASE("scales of a layout that is not read are refused, and a division is wa
   }
   spill_file(scratch / "m.safetensors", model_file({{"a.weight", DType::F8_E4M3, {2, 2}, random_bytes(4, 1)},
                                                     {"a.weight_scale", DType::F32, {}, f32_bytes({2})}}));
-  const ProgramRun run = convert({"dequant-fp8", "-i", "m.safetensors", "-o", "/dev/null", "--dry-run"},
-                                 scratch.path().string());
-  CHECK(run.status == 0);
-  CHECK(run.err.find("1 weight is divided by it") != std::string::npos);
+  const auto dry = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"dequant-fp8", "-i", "m.safetensors", "-o", "/dev/null", "--dry-run"});
+    return convert(more, scratch.path().string());
+  };
+  const ProgramRun run = dry({});
+  CHECK(run.status == 1);
+  CHECK(run.err.find("--weight-scale multiply") != std::string::npos);
+  CHECK(dry({"--weight-scale", "multiply"}).status == 0);
+  CHECK(dry({"--weight-scale", "divide"}).status == 0);
+  CHECK(dry({"--weight-scale", "add"}).status == 2);
 }
 
 namespace {

@@ -37,7 +37,8 @@ void detect_scaled(LayoutScan& scan, std::string_view role) {
     const std::string_view module = scan.stem(scale, suffix);
     std::optional<TensorRef> weight = scan.sibling(module, ".weight");
     if (!weight) weight = scan.find(module);
-    if (!weight || !is_scale_float(scan.info(scale).dtype)) continue;
+    const DType dtype = scan.info(scale).dtype;
+    if (!weight || (!is_scale_float(dtype) && dtype != DType::F64)) continue;
     const TensorInfo& codes = scan.info(*weight);
     if (codes.dtype == DType::I8)
       scan.note("I8 weights with " + std::string(role) +

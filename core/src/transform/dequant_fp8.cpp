@@ -39,6 +39,7 @@ class DequantFp8 final : public Pipe {
   Result<void> apply(Stream& stream) const override {
     Work work{stream, QuantisedTensors(stream)};
     work.consumed.resize(stream.tensors.size());
+    TFTF_TRY(check_problems(stream));
     TFTF_TRY(take_layouts(work));
     const Fp8Pairing pairing = pair(work);
     TFTF_TRY(check_pairing(work, pairing));
@@ -122,6 +123,19 @@ class DequantFp8 final : public Pipe {
           if (stream.tensors[i].source.shard == extra.shard &&
               stream.tensors[i].source.tensor == extra.tensor)
             work.consumed[i] = true;
+    }
+    return {};
+  }
+
+  // Codes of another kind that cannot be read; broken FP8 is told of where its scales are paired.
+  static Result<void> check_problems(const Stream& stream) {
+    for (const QuantProblem& problem : stream.layouts->problems) {
+      const auto module = stream.checkpoint->find(problem.module);
+      if (module && is_fp8(stream.checkpoint->info(*module).dtype)) continue;
+      return Error{.code = ErrorCode::kRefusedUnsupported,
+                   .message = "Module " + quote_name(problem.module) + " (" + std::string(problem.layout) +
+                              ") cannot be dequantised: " + problem.what + ".",
+                   .tensor = problem.module};
     }
     return {};
   }

@@ -22,6 +22,7 @@ namespace tftf::transform {
 namespace {
 
 constexpr std::string_view kColibriIds = "colibri-";
+constexpr std::string_view kUnscaledFp8 = "fp8-unscaled";
 
 bool has_weight_name(const std::string& name) { return name == "weight" || ends_with(name, ".weight"); }
 
@@ -166,7 +167,7 @@ class Quantize final : public Pipe {
   Result<void> quantise(Work& work, StreamTensor tensor, const QuantMatch* match,
                         std::vector<StreamTensor>& out) const {
     Stream& stream = work.stream;
-    if (match != nullptr) {
+    if (match != nullptr && match->layout != kUnscaledFp8) {
       TFTF_TRY(decode_weight(stream, *match, DType::F32, tensor));
       stream.dequantises = true;  // the section of config.json goes with the last of the old codes
     } else if (is_fp8(tensor.dtype)) {

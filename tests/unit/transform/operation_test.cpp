@@ -117,7 +117,7 @@ TEST_CASE("the table as JSON tells what is applicable") {
   CHECK(bare[0]["applicable"].is_null());
   CHECK(bare[0]["options"][0]["choices"] == OrderedJson({"bfloat16", "float16", "float32"}));
   CHECK(bare[0]["options"][0]["default"] == "bfloat16");
-  CHECK(bare[0]["options"].size() == 3);  // --device is no option of a form
+  CHECK(bare[0]["options"].size() == 4);  // --device is no option of a form
 
   test::MemoryModel model;
   model.files["model.safetensors"] = test::scalar_file({"a"});
