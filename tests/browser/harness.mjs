@@ -26,7 +26,7 @@ export function scratch() {
 }
 export function removeScratch() {
   // A browser that has just been closed may still write into its profile.
-  for (const folder of rubbish) rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+  for (const folder of rubbish) rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
 }
 
 // A native program of the release build.
