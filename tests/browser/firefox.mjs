@@ -1,5 +1,6 @@
 // The core flow in Firefox ESR: open, look, check, convert, download. Prints `N passed, M failed`.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import puppeteer from 'puppeteer-core';
@@ -9,7 +10,7 @@ const { server, address } = await servePage();
 let browser;
 let failed = 0;
 try {
-  browser = await puppeteer.launch({ browser: 'firefox', executablePath: '/usr/bin/firefox-esr', headless: true, args: ['--width=1280', '--height=800'], timeout: patience, protocolTimeout: 2 * patience, extraPrefsFirefox: { 'network.proxy.type': 0 } });
+  browser = await puppeteer.launch({ browser: 'firefox', executablePath: '/usr/bin/firefox-esr', headless: true, userDataDir: scratch(), args: ['--width=1280', '--height=800'], timeout: patience, protocolTimeout: 2 * patience, extraPrefsFirefox: { 'network.proxy.type': 0 } });
   const page = await browser.newPage();
   page.setDefaultTimeout(patience);
   await page.goto(address);
@@ -44,7 +45,13 @@ try {
   failed = 1;
   console.log(`FAIL  the core flow in Firefox\n${error.stack ?? error}`);
 } finally {
-  await browser?.close().catch(() => {});
+  // Asked to close it may leave without an answer, and that is waited for in vain.
+  const child = browser?.process();
+  if (child && child.exitCode === null) {
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  }
   server.closeAllConnections();
   server.close();
   removeScratch();
