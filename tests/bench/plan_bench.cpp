@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tftf/plan/plan.h"
@@ -56,11 +57,9 @@ Result<Plan> make_plan() {
     item.tensor = builder.add_tensor(std::move(entry));
     item.units = kTensorBytes;
     item.units_per_tile = tile_units(kDefaultTileBytes, 8);
-    item.in[0] = from;
-    item.in_count = 1;
-    item.out[0] = to;
-    item.out_count = 1;
-    builder.add_item(item);
+    item.in = {from};
+    item.out = {to};
+    builder.add_item(std::move(item));
   }
   return builder.build();
 }
