@@ -256,7 +256,7 @@ TEST_CASE("exit statuses: help 0, refusals 1, usage 2, each with a sentence") {
                 "--dry-run"}) == 1);
   CHECK(status({"dequant-fp8", "-i", "inputs/fp8_b4", "-o", "/dev/null", "--dry-run", "--block-size", "0"}) ==
         2);
-  CHECK(status({"dequant-fp8", "-i", "inputs/fp8_b4", "-o", "/dev/null", "--dry-run", "--dtype", "bf16"}) ==
+  CHECK(status({"dequant-fp8", "-i", "inputs/fp8_b4", "-o", "/dev/null", "--dry-run", "--dtype", "bf15"}) ==
         2);
   CHECK(status({"validate", "inputs/mixed", "--pipe", "dtype:Float16"}) == 2);
   CHECK(status({"validate", "inputs/mixed", "--pipe", "nope"}) == 2);
@@ -273,6 +273,7 @@ TEST_CASE("run takes its own options anywhere and leaves the rest to the chain")
   make_mixed_model(scratch / "in");
   const Words kept{"c"};
   for (const Words& words : {Words{"run", "-i", "in", "-o", "out", "--key-filter", "c"},
+                             Words{"run", "-i", "in", "-o", "out", "--key-filter", "c", "--reshard", "5GB"},
                              Words{"run", "--key-filter", "c", "-i", "in", "--exclude", "zz", "-o", "out",
                                    "--max-shard-size", "1"},
                              Words{"run", "-iin", "-oout", "--key-filter", "--max-shard-size=1", "c"},
@@ -366,12 +367,13 @@ TEST_CASE("an interrupted run names the command that continues it, and that one 
   REQUIRE(run.status == 130);
   const size_t at = run.err.find("this continues: ");
   REQUIRE(at != std::string::npos);
-  const std::string command = run.err.substr(at + 16, run.err.find('\n', at) - at - 17);
+  // To the end of the line, so that a double click takes it.
+  const std::string command = run.err.substr(at + 16, run.err.find('\n', at) - at - 16);
   CHECK(command ==
-        "tftf passthrough -i 'big model.safetensors' -o out.safetensors --dtype bfloat16 --threads 1 "
+        TFTF_BIN "/tftf passthrough -i 'big model.safetensors' -o out.safetensors --dtype bfloat16 --threads 1 "
         "--tile-size 1KiB");
   const ProgramRun rest =
-      run_program({"/bin/sh", "-c", "PATH=" TFTF_BIN ":$PATH; " + command}, scratch.path().string());
+      run_program({"/bin/sh", "-c", command}, scratch.path().string());
   CHECK(rest.status == 0);
   CHECK(rest.out.find("resumed") != std::string::npos);
   CHECK(names_within(scratch.path().string()) == Words{"big model.safetensors", "out.safetensors"});
@@ -440,9 +442,9 @@ namespace {
 // Commands named by a help text.
 Words commands_in(const std::string& help) {
   Words commands;
-  const size_t list = help.find("Subcommands:");
+  const size_t list = std::min(help.find("\nCommands:\n"), help.find("\nTools:\n"));
   if (list == std::string::npos) return commands;
-  for (size_t at = help.find('\n', list) + 1; help[at] == ' '; at = help.find('\n', at) + 1) {
+  for (size_t at = help.find('\n', list + 1) + 1; help[at] == ' '; at = help.find('\n', at) + 1) {
     const size_t begin = help.find_first_not_of(' ', at);
     if (begin - at != 2) continue;  // a description goes on
     commands.push_back(help.substr(begin, help.find(' ', begin) - begin));

@@ -169,7 +169,7 @@ std::string comparison_json(const ComparisonReport& report, const std::string& l
   return out.append(kDocumentEnd);
 }
 
-std::string comparison_text(const ComparisonReport& report, uint32_t width) {
+std::string comparison_text(const ComparisonReport& report, uint32_t width, bool ascii) {
   std::string out;
   for (const std::string& note : report.notes) out += "Note     : " + note + "\n";
   out += "Tensors  : " + grouped_digits(report.pairs.size());
@@ -202,11 +202,11 @@ std::string comparison_text(const ComparisonReport& report, uint32_t width) {
       table.add(std::move(cells));
     }
     out += "\n";
-    table.print(out, width);
+    table.print(out, width, ascii);
   }
   write_differences(report.metadata, "Metadata", out);
   write_differences(report.config, "Configuration", out);
-  return out;
+  return ascii ? ascii_text(out) : out;
 }
 
 std::string difference_sentence(const ComparisonReport& report) {
