@@ -266,8 +266,14 @@ constexpr CommandExample kStampsExamples[] = {
 constexpr CommandExample kVerifyExamples[] = {{"tftf colibri rans-verify glm-rans"},
                                               {"tftf colibri rans-verify glm-rans --json | jq .refusals"}};
 
+constexpr CommandOption kGroupOptions[] = {{.name = "help",
+                                            .letter = 'h',
+                                            .kind = OptionKind::kFlag,
+                                            .help = "Show this help",
+                                            .group = kGeneralGroup}};
+
 constexpr CommandInfo kCommands[] = {
-    {.path = "colibri", .summary = "Tools for the weight containers of colibri", .options = {}, .common = false},
+    {.path = "colibri", .summary = "Tools for the weight containers of colibri", .options = kGroupOptions, .common = false},
     {.path = "colibri repack-fp8",
      .summary = "Turn FP8 weights with block scales into fp8-e4m3-b128, codes untouched",
      .options = kRepackOptions,

@@ -145,7 +145,7 @@ constexpr CommandExample kDiffExamples[] = {
 constexpr CommandExample kLintExamples[] = {
     {"tftf-lint model.safetensors", "one file"},
     {"tftf-lint --data models/", "everything below a folder, values too"},
-    {"tftf-lint --strict --ignore ST044,ST053,ST080 m/", "warnings fail, these rules do not count"},
+    {"tftf-lint --strict --ignore ST044,ST053 m/", "warnings fail, two rules do not count"},
     {"tftf-lint --format sarif --output r.sarif m/", "for code scanning"},
     {"tftf-lint --base base/ adapter/", "an adapter against its base model"},
     {"tftf-lint rules ST041", "what a rule means"}};

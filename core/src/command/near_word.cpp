@@ -40,8 +40,8 @@ std::string nearest_word(std::string_view word, std::span<const std::string> can
   constexpr size_t kLongest = 64;
   if (word.size() > kLongest) return "";
   const std::string wanted = lower_word(word);
-  // A third of the letters may be wrong: one of three, two of six.
-  const size_t most = wanted.size() < 3 ? 0 : std::min<size_t>(3, wanted.size() / 3);
+  // A third of the letters may be wrong: one of up to five, two of six.
+  const size_t most = wanted.size() < 2 ? 0 : std::clamp<size_t>(wanted.size() / 3, 1, 3);
   std::string best;
   size_t distance = most + 1;
   for (const std::string& candidate : candidates) {

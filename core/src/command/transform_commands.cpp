@@ -77,13 +77,13 @@ constexpr CommandExample kPassthroughExamples[] = {
 constexpr CommandExample kDequantFp8Examples[] = {
     {"tftf dequant-fp8 -i DeepSeek-V3 -o DeepSeek-V3-bf16"},
     {"tftf dequant-fp8 -i model -o out --dry-run", "the plan and the account, nothing written"},
-    {"tftf dequant-fp8 -i model -o merged --merge-lora adapter", "an adapter merged in the same pass"}};
+    {"tftf dequant-fp8 -i Qwen3-FP8 -o merged --merge-lora Qwen3-adapter", "an adapter merged in the same pass"}};
 constexpr CommandExample kDequantExamples[] = {
     {"tftf dequant -i model -o model-bf16"},
     {"tftf dequant -i model -o model-f32 --dtype float32"},
     {"tftf dequant -i model -o part --include '*.mlp.*' --dry-run"}};
 constexpr CommandExample kQuantizeExamples[] = {
-    {"tftf quantize -i model -o model-fp8 --to fp8-block --exclude lm_head.weight"},
+    {"tftf quantize -i model -o model-blocks --to fp8-block --exclude lm_head.weight"},
     {"tftf quantize -i model -o model-int4 --to colibri-int4-grouped --group-size 128"}};
 constexpr CommandExample kRepackExamples[] = {
     {"tftf repack -i GLM-FP8 -o glm-colibri --to colibri-fp8", "FP8 blocks as colibri stores them"},
