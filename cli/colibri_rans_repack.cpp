@@ -96,7 +96,8 @@ int write_manifest_only(const Session& session, const std::string& folder, bool 
 
 int run_rans_repack(Session& session, const CommandLine& line) {
   if (!line.has("manifest-only")) return run_folder_tool(session, line);
-  return write_manifest_only(session, line.value("manifest-only"), line.has("overwrite") || line.has("force"));
+  return write_manifest_only(session, line.value("manifest-only"),
+                             line.has("overwrite") || line.has("force"));
 }
 
 }  // namespace tftf::cli

@@ -45,9 +45,9 @@ constexpr CommandRun kRuns[] = {
 int run_command(Session& session, const CommandLine& line) {
   for (const CommandRun& one : kRuns)
     if (one.path == line.command->info->path) return one.run(session, line);
-  return session.fail({.code = ErrorCode::kInternal,
-                       .message = "A defect of this program: nothing runs " +
-                                  std::string(line.command->info->path) + "."});
+  return session.fail(
+      {.code = ErrorCode::kInternal,
+       .message = "A defect of this program: nothing runs " + std::string(line.command->info->path) + "."});
 }
 
 }  // namespace tftf::cli

@@ -6,7 +6,8 @@
 
 namespace tftf::cli {
 
-int run_conversion(Session& session, const CommandLine& line);  // every command that the table of operations makes
+int run_conversion(Session& session,
+                   const CommandLine& line);  // every command that the table of operations makes
 int run_sharded_merge(Session& session, const CommandLine& line);
 int run_distributed_merge(Session& session, const CommandLine& line);
 int run_validate(Session& session, const CommandLine& line);

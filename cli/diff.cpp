@@ -26,7 +26,8 @@ int run_diff(Session& session, const CommandLine& line) {
   const NativeModel* models[] = {&*left, &*right};
   if (auto done = run_values(session, comparison, models); !done) return session.fail(done.error());
   const ComparisonReport& report = comparison.report();
-  session.print(session.common.json ? comparison.to_json() : comparison_text(report, table_width(), ascii_wanted()));
+  session.print(session.common.json ? comparison.to_json()
+                                    : comparison_text(report, table_width(), ascii_wanted()));
   if (report.pairs.empty() && !(left->checkpoint.order.empty() && right->checkpoint.order.empty()))
     session.warn("no tensor is selected.");
   if (!report.different()) return 0;

@@ -73,8 +73,7 @@ int run_info(Session& session, const CommandLine& line) {
     text.offsets = line.has("offsets");
     text.width = terminal_width(STDOUT_FILENO);
     text.ascii = ascii_wanted();
-    const bool many =
-        text.width > 0 && !text.offsets && filtered_rows(info, filter).size() > kFoldedRows;
+    const bool many = text.width > 0 && !text.offsets && filtered_rows(info, filter).size() > kFoldedRows;
     text.fold = line.has("fold") || (many && !line.has("no-fold"));
     session.print(info_text(info, text));
   }

@@ -68,10 +68,10 @@ Result<void> lint_trees(Session& session, const CommandLine& line, const std::ve
   for (const LintTree& tree : trees) {
     LintResult result = run_linter(tree, base, session.common.max_header);
     if (result.base_problem)
-      return Error{
-          .code = ErrorCode::kUsagePath,
-          .message = "--base " + quote_name(line.value("base")) + " cannot serve: " + *result.base_problem + ".",
-          .file = line.value("base")};
+      return Error{.code = ErrorCode::kUsagePath,
+                   .message = "--base " + quote_name(line.value("base")) +
+                              " cannot serve: " + *result.base_problem + ".",
+                   .file = line.value("base")};
     TFTF_TRY(check_linted(result, tree.input.given));
     if (line.has("data")) TFTF_TRY(run_data_pass(tree, result, data));
     ReportInput input;
@@ -128,12 +128,10 @@ int run_lint(Session& session, const CommandLine& line) {
   }
   const std::string output = line.value("output");
   if (line.has("output"))
-    if (Result<void> fine = check_report_target(output, trees); !fine)
-      return session.fail(fine.error());
+    if (Result<void> fine = check_report_target(output, trees); !fine) return session.fail(fine.error());
 
   std::vector<PathFindings> findings;
-  if (Result<void> done = lint_trees(session, line, trees, base ? &*base : nullptr, report, findings);
-      !done)
+  if (Result<void> done = lint_trees(session, line, trees, base ? &*base : nullptr, report, findings); !done)
     return session.fail(done.error());
   report.issues = apply_policy(findings, report.policy);
   TextStyle style;

@@ -41,8 +41,9 @@ bool is_dumb() {
 std::string progress_text(std::string_view verb, uint64_t done, uint64_t total, double seconds,
                           uint64_t first, uint32_t columns) {
   const double share = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
-  std::vector<std::string> parts = {std::string(verb) + " " + std::to_string(static_cast<int>(share * 100)) + " %",
-                                    ", " + size_text(done) + " of " + size_text(total)};
+  std::vector<std::string> parts = {
+      std::string(verb) + " " + std::to_string(static_cast<int>(share * 100)) + " %",
+      ", " + size_text(done) + " of " + size_text(total)};
   if (seconds > 0 && done > first) {
     const double rate = static_cast<double>(done - first) / seconds;
     parts.push_back(", " + size_text(static_cast<uint64_t>(rate)) + "/s");
@@ -83,8 +84,8 @@ void ProgressBar::update(std::string_view verb, uint64_t done, uint64_t total) {
   const double since = std::chrono::duration<double>(now - shown_).count();
   if (seconds < 0.5 || since < (terminal_ ? 0.1 : 10)) return;
   shown_ = now;
-  const std::string text = progress_text(verb, done, total, seconds, first_done_,
-                                         terminal_ ? terminal_width(STDERR_FILENO) : 0);
+  const std::string text =
+      progress_text(verb, done, total, seconds, first_done_, terminal_ ? terminal_width(STDERR_FILENO) : 0);
   if (terminal_) {
     std::fputs(("\r\x1b[K" + text).c_str(), stderr);
     std::fflush(stderr);

@@ -68,8 +68,7 @@ Result<Destination> choose_destination(const CommandLine& line) {
 }  // namespace
 
 void warn_all(const Session& session, const std::vector<std::string>& warnings) {
-  const size_t shown =
-      session.common.verbose ? warnings.size() : std::min(warnings.size(), kShownWarnings);
+  const size_t shown = session.common.verbose ? warnings.size() : std::min(warnings.size(), kShownWarnings);
   for (size_t i = 0; i < shown; ++i) session.warn(warnings[i]);
   if (shown < warnings.size()) {
     session.warn(grouped_digits(warnings.size() - shown) + " more like these; -v or --json tells them all.");
@@ -185,8 +184,7 @@ int run_transform(const Session& session, const CommandLine& line, std::vector<O
   request.layout.single_file = target.single_file;
   // The form of a colibri header (spec colibri 3.5).
   request.layout.align = line.has("align") || command.rfind("colibri ", 0) == 0;
-  if (target.single_file)
-    request.layout.single_name = std::filesystem::path(output).filename().string();
+  if (target.single_file) request.layout.single_name = std::filesystem::path(output).filename().string();
   std::vector<std::string> warnings;
   if (kind == ModelListing::Kind::kFile) {
     if (auto warning = shard_warning(*model, request.folder)) warnings.push_back(*std::move(warning));

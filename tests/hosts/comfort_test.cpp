@@ -60,8 +60,9 @@ void make_long_names(const std::string& path, uint32_t first) {
 TEST_CASE("a reader that goes away is no failure of any command") {
   ScratchFolder scratch;
   const auto status = [&](const std::string& line) {
-    const ProgramRun run = run_program(
-        {"/bin/bash", "-c", "set -o pipefail; export PATH=" TFTF_BIN ":$PATH; " + line}, scratch.path().string());
+    const ProgramRun run =
+        run_program({"/bin/bash", "-c", "set -o pipefail; export PATH=" TFTF_BIN ":$PATH; " + line},
+                    scratch.path().string());
     INFO(line);
     CHECK(run.err.empty());
     return run.status;
@@ -82,11 +83,11 @@ TEST_CASE("tables fit the width, and names that differ still do") {
   ScratchFolder scratch;
   make_long_names(scratch / "a.safetensors", 1);
   make_long_names(scratch / "b.safetensors", 50);
-  for (const Arguments& words : {Arguments{"stats", "a.safetensors"}, Arguments{"stats", kQwen},
-                                 Arguments{"stats", "--logical", kQwen},
-                                 Arguments{"diff", "a.safetensors", "b.safetensors"},
-                                 Arguments{"diff", "--values", "a.safetensors", "b.safetensors"},
-                                 Arguments{"diff", kQwen, "a.safetensors"}}) {
+  for (const Arguments& words :
+       {Arguments{"stats", "a.safetensors"}, Arguments{"stats", kQwen},
+        Arguments{"stats", "--logical", kQwen}, Arguments{"diff", "a.safetensors", "b.safetensors"},
+        Arguments{"diff", "--values", "a.safetensors", "b.safetensors"},
+        Arguments{"diff", kQwen, "a.safetensors"}}) {
     for (const char* columns : {"", "40", "80", "100", "132", "250"}) {
       for (const char* locale : {"C", "C.UTF-8"}) {
         const ProgramRun run = tool(words, scratch.path().string(),

@@ -81,7 +81,8 @@ std::vector<std::string> names_in(const std::string& line) {
     at = end + 1;
   }
   for (size_t i = 0; i < words.size(); ++i) {
-    const bool written = i > 0 && (words[i - 1] == "-o" || words[i - 1] == "--outdir" || words[i - 1] == "--output");
+    const bool written =
+        i > 0 && (words[i - 1] == "-o" || words[i - 1] == "--outdir" || words[i - 1] == "--output");
     std::string name = words[i];
     while (name.size() > 1 && name.back() == '/') name.pop_back();
     if (!written) names.push_back(name);
@@ -169,14 +170,17 @@ TEST_CASE("every command line of the documentation runs") {
   for (const auto& [file, line] : lines) {
     INFO(file << ": " << line);
     // Placeholders of several words, and networks.
-    if (line.find("…") != std::string::npos || line.find("hf://") != std::string::npos || line.find("http") != std::string::npos)
+    if (line.find("…") != std::string::npos || line.find("hf://") != std::string::npos ||
+        line.find("http") != std::string::npos)
       continue;
     ScratchFolder scratch;
     fs::create_directory_symlink(fs::path(kTop) / "docs", scratch.path() / "docs");
     fs::create_directory_symlink(TFTF_TEST_DATA, scratch.path() / "tests");
     prepare(line, scratch);
-    if (line.find("qwen3-tiny-bf16 ") != std::string::npos && line.find("-o qwen3-tiny-bf16") == std::string::npos)
-      REQUIRE(shell("tftf dequant-fp8 -i docs/sample/qwen3-tiny-fp8 -o qwen3-tiny-bf16", scratch).status == 0);
+    if (line.find("qwen3-tiny-bf16 ") != std::string::npos &&
+        line.find("-o qwen3-tiny-bf16") == std::string::npos)
+      REQUIRE(shell("tftf dequant-fp8 -i docs/sample/qwen3-tiny-fp8 -o qwen3-tiny-bf16", scratch).status ==
+              0);
     const ProgramRun run = shell(line, scratch);
     INFO(run.out);
     INFO(run.err);

@@ -369,11 +369,10 @@ TEST_CASE("an interrupted run names the command that continues it, and that one 
   REQUIRE(at != std::string::npos);
   // To the end of the line, so that a double click takes it.
   const std::string command = run.err.substr(at + 16, run.err.find('\n', at) - at - 16);
-  CHECK(command ==
-        TFTF_BIN "/tftf passthrough -i 'big model.safetensors' -o out.safetensors --dtype bfloat16 --threads 1 "
+  CHECK(command == TFTF_BIN
+        "/tftf passthrough -i 'big model.safetensors' -o out.safetensors --dtype bfloat16 --threads 1 "
         "--tile-size 1KiB");
-  const ProgramRun rest =
-      run_program({"/bin/sh", "-c", command}, scratch.path().string());
+  const ProgramRun rest = run_program({"/bin/sh", "-c", command}, scratch.path().string());
   CHECK(rest.status == 0);
   CHECK(rest.out.find("resumed") != std::string::npos);
   CHECK(names_within(scratch.path().string()) == Words{"big model.safetensors", "out.safetensors"});
@@ -435,72 +434,6 @@ TEST_CASE("scales of a layout that is not read are refused, and a division is wa
                                  scratch.path().string());
   CHECK(run.status == 0);
   CHECK(run.err.find("1 weight is divided by it") != std::string::npos);
-}
-
-namespace {
-
-// Commands named by a help text.
-Words commands_in(const std::string& help) {
-  Words commands;
-  const size_t list = std::min(help.find("\nCommands:\n"), help.find("\nTools:\n"));
-  if (list == std::string::npos) return commands;
-  for (size_t at = help.find('\n', list + 1) + 1; help[at] == ' '; at = help.find('\n', at) + 1) {
-    const size_t begin = help.find_first_not_of(' ', at);
-    if (begin - at != 2) continue;  // a description goes on
-    commands.push_back(help.substr(begin, help.find(' ', begin) - begin));
-  }
-  return commands;
-}
-
-// How many commands there are below `words`; each has examples and says its exit statuses.
-size_t check_examples(const Words& words) {
-  Words asked = words;
-  asked.push_back("--help");
-  const std::string text = convert(asked, ".").out;
-  const Words below = commands_in(text);
-  size_t commands = 0;
-  for (const std::string& command : below) {
-    Words deeper = words;
-    deeper.push_back(command);
-    commands += check_examples(deeper);
-  }
-  if (!below.empty()) return commands;
-  INFO(words.back());
-  CHECK(text.find("Examples:\n") != std::string::npos);
-  CHECK(text.find("Exit status: 0") != std::string::npos);
-  return 1;
-}
-
-}  // namespace
-
-TEST_CASE("every command has examples and says its exit statuses") {
-  CHECK(convert({"--help"}, ".").out.find("Examples:") != std::string::npos);
-  CHECK(check_examples({}) >= 14);
-}
-
-TEST_CASE("completion scripts know commands, options and their values") {
-  const auto complete = [](const std::string& words) {
-    const std::string script =
-        "source <(" TFTF_BIN "/tftf completion bash); COMP_WORDS=(" + words +
-        "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _${COMP_WORDS[0]}; echo \"${COMPREPLY[@]}\"";
-    return run_program({"/bin/bash", "-c", script}).out;
-  };
-  CHECK(complete("tftf dequant-") == "dequant-fp8\n");
-  CHECK(complete("tftf dequant-fp8 --block") == "--block-size\n");
-  CHECK(complete("tftf passthrough --dtype bf") == "bfloat16\n");
-  CHECK(complete("tftf passthrough -i ''") == "\n");
-  CHECK(complete("tftf colibri resol") == "resolve\n");
-  CHECK(complete("tftf lint --format ju") == "junit\n");
-  CHECK(complete("tftf-lint --format ju") == "junit\n");
-  CHECK(complete("tftf-lint rul") == "rules\n");
-  CHECK(complete("tftf-lint model") == "\n");
-  for (const char* shell : {"zsh", "fish"}) {
-    const ProgramRun script = convert({"completion", shell}, ".");
-    CHECK(script.status == 0);
-    CHECK(script.out.find("dequant-fp8") != std::string::npos);
-    CHECK(script.out.find("bfloat16") != std::string::npos);
-    CHECK(script.out.find("tftf-lint") != std::string::npos);
-  }
 }
 
 }  // namespace tftf

@@ -94,7 +94,9 @@ class Transformation {
   // "writes"}
   std::string phase(uint32_t index) const;
   void begin_phase(uint32_t index);
-  void end_phase(uint32_t index) { need((transform_ ? transform_->plan : folder_->plan).finish(index, values_)); }
+  void end_phase(uint32_t index) {
+    need((transform_ ? transform_->plan : folder_->plan).finish(index, values_));
+  }
 
   // inputs, outputs, residents, entry; then file, rows, offset, row bytes and stride of each extent, inputs
   // first; then the numbers of the residents.
@@ -122,8 +124,8 @@ class Transformation {
 
   void finish(double bytes_read, double bytes_written) {
     const uint64_t read = from_number(bytes_read), written = from_number(bytes_written);
-    told() =
-        transform_ ? transform_->final_account(read, written, false) : folder_->final_account(read, written, false);
+    told() = transform_ ? transform_->final_account(read, written, false)
+                        : folder_->final_account(read, written, false);
   }
   std::string validation(bool text, bool verbose, double elapsed_ms) const {
     const ValidationReport report{&*transform_, from_number(elapsed_ms)};
@@ -391,7 +393,8 @@ Transformation* open_transform(const Model& model, const AdapterList& adapters, 
 
 // As open_transform, for a line of colibri's converters of folders: {"words", "input", "output", "dryRun", "overwrite",
 // "strict", "tileBytes"}. `existing`: the output folder, or null.
-Transformation* open_folder_transform(const Model& source, const Model* existing, const std::string& request) {
+Transformation* open_folder_transform(const Model& source, const Model* existing,
+                                      const std::string& request) {
   const JsonValue given = parse_argument(request);
   const std::vector<std::string> words = texts_of(given, "words");
   const CommandLine line = need(read_command_line(Program::kTftf, Host::kNode, words));
@@ -402,11 +405,10 @@ Transformation* open_folder_transform(const Model& source, const Model* existing
   out.overwrite = flag_of(given, "overwrite");
   out.strict = flag_of(given, "strict");
   out.tile_bytes = number_of(given, "tileBytes", kDefaultTileBytes);
-  return new Transformation(
-      source.checkpoint(),
-      std::make_unique<colibri::FolderPlanner>(source.checkpoint(),
-                                               existing == nullptr ? nullptr : &existing->checkpoint(),
-                                               std::move(out), colibri::folder_tool(line)));
+  return new Transformation(source.checkpoint(),
+                            std::make_unique<colibri::FolderPlanner>(
+                                source.checkpoint(), existing == nullptr ? nullptr : &existing->checkpoint(),
+                                std::move(out), colibri::folder_tool(line)));
 }
 
 }  // namespace

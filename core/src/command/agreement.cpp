@@ -86,8 +86,7 @@ std::string check_resolve(const CommandLine& line) {
 }
 
 std::string check_heat_map(const CommandLine& line) {
-  if (line.has("heat-map"))
-    return line.values("tensor").size() == 1 ? "" : "--heat-map wants one --tensor";
+  if (line.has("heat-map")) return line.values("tensor").size() == 1 ? "" : "--heat-map wants one --tensor";
   const std::string lone = named(line, {"rows", "columns"}, true);
   return lone.empty() ? "" : lone + " needs --heat-map";
 }

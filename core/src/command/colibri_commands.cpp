@@ -19,7 +19,8 @@ std::string check_layers(std::string_view text) {
   size_t digits = 0;
   for (const char c : text) {
     digits = c >= '0' && c <= '9' ? digits + 1 : 0;
-    if ((c != ',' && digits == 0) || digits > 15 || (c == ',' && !digit)) return "is no list of numbers: 3,4,5";
+    if ((c != ',' && digits == 0) || digits > 15 || (c == ',' && !digit))
+      return "is no list of numbers: 3,4,5";
     digit = digits > 0;
   }
   return digit ? "" : "is no list of numbers: 3,4,5";
@@ -59,8 +60,11 @@ constexpr CommandOption kDeleteSource{
     .help = "Remove the source shards that were read, once all outputs are safely on the disk",
     .group = kFolders,
     .native = true};
-constexpr CommandOption kTileSize{
-    .name = "tile-size", .kind = OptionKind::kSize, .shows = "SIZE", .help = "Bytes of one step", .group = ""};
+constexpr CommandOption kTileSize{.name = "tile-size",
+                                  .kind = OptionKind::kSize,
+                                  .shows = "SIZE",
+                                  .help = "Bytes of one step",
+                                  .group = ""};
 constexpr CommandOption kWorkers{.name = "workers",
                                  .kind = OptionKind::kInteger,
                                  .shows = "N",
@@ -77,12 +81,8 @@ constexpr CommandOption kMtp{
     .name = "mtp", .kind = OptionKind::kFlag, .help = "The MTP layer instead of the main model"};
 
 constexpr CommandOption bits(std::string_view name, std::string_view help) {
-  return {.name = name,
-          .kind = OptionKind::kInteger,
-          .shows = "N",
-          .help = help,
-          .least = 0,
-          .most = kMostBits};
+  return {
+      .name = name, .kind = OptionKind::kInteger, .shows = "N", .help = help, .least = 0, .most = kMostBits};
 }
 constexpr CommandOption width(std::string_view name, std::string_view help) {
   return {.name = name, .shows = "N|e8", .help = help, .check = check_width};
@@ -108,9 +108,8 @@ constexpr CommandOption kRepackOptions[] = {kIndir,
                                             kMtp,
                                             {.name = "pass-plain",
                                              .kind = OptionKind::kFlag,
-                                             .help =
-                                                 "Copy plain float tensors of no known kind instead of "
-                                                 "refusing them"}};
+                                             .help = "Copy plain float tensors of no known kind instead of "
+                                                     "refusing them"}};
 
 constexpr CommandOption kConvertOptions[] = {
     kIndir,
@@ -163,10 +162,7 @@ constexpr CommandOption kRansOptions[] = {
     kDeleteSource,
     kTileSize,
     {.name = "layers", .shows = "LIST", .help = "Only these layers: 3,4,5", .check = check_layers},
-    {.name = "force",
-     .kind = OptionKind::kFlag,
-     .help = "The same as --overwrite",
-     .same_as = "overwrite"},
+    {.name = "force", .kind = OptionKind::kFlag, .help = "The same as --overwrite", .same_as = "overwrite"},
     {.name = "manifest-only",
      .kind = OptionKind::kPath,
      .shows = "DIR",
@@ -219,9 +215,7 @@ constexpr CommandOption kResolveOptions[] = {
     count("weight-bytes", "Bytes of NAME"),
     count("scale-bytes", "Bytes of NAME.qs"),
     {.name = "stamp", .shows = "FORMAT", .help = "Format that the container's stamp claims"},
-    {.name = "routed",
-     .kind = OptionKind::kFlag,
-     .help = "A routed expert: its stamp is not consulted"}};
+    {.name = "routed", .kind = OptionKind::kFlag, .help = "A routed expert: its stamp is not consulted"}};
 constexpr CommandOption kClassifyOptions[] = {
     {.name = "batch",
      .kind = OptionKind::kPath,
@@ -234,7 +228,7 @@ constexpr CommandOption kStampsOptions[] = {
     {.name = "query", .shows = "NAME", .help = "Tensor to look up", .repeatable = true}};
 constexpr CommandWord kContainer[] = {{.name = "DIR", .help = "Folder of the container"}};
 
-constexpr CommandExample kRepackExamples[] = {
+constexpr CommandExample kFolderRepackExamples[] = {
     {"tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-fp8-colibri", "the main model"},
     {"tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-fp8-colibri --mtp", "the MTP layer, beside it"},
     {"tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-fp8-dry --dry-run"}};
@@ -248,10 +242,10 @@ constexpr CommandExample kRansExamples[] = {
     {"tftf colibri rans-repack --indir glm-int4 --outdir glm-rans", "routed experts, range coded"},
     {"tftf colibri rans-repack --indir glm-int4 --outdir glm-rans-3 --layers 3,4"},
     {"tftf colibri rans-repack --manifest-only glm-rans --force", "digests of a container that has none"}};
-constexpr CommandExample kQuantizeExamples[] = {
+constexpr CommandExample kFileQuantizeExamples[] = {
     {"tftf colibri quantize --format int4-grouped --group-size 128 -i w.safetensors -o q4.safetensors"},
     {"tftf colibri quantize --format int8-row --bits 6 -i w.safetensors -o q6.safetensors"}};
-constexpr CommandExample kDequantExamples[] = {
+constexpr CommandExample kFileDequantExamples[] = {
     {"tftf colibri dequant --format int8-row --rows 64 --cols 128 -i q.safetensors -o w-again.safetensors"}};
 constexpr CommandExample kResolveExamples[] = {
     {"tftf colibri resolve --rows 2048 --cols 6144 --weight-bytes 12582912 --scale-bytes 8192"},
@@ -259,7 +253,8 @@ constexpr CommandExample kResolveExamples[] = {
     {"tftf colibri resolve --batch pairs.json",
      "[{\"O\", \"I\", \"weight_bytes\", \"scale_bytes\", \"stamp\", \"routed\"}, ...]"}};
 constexpr CommandExample kClassifyExamples[] = {
-    {"tftf colibri classify --batch names.json", "[[\"model.layers.3.mlp.gate.weight\", 78, false, false], ...]"}};
+    {"tftf colibri classify --batch names.json",
+     "[[\"model.layers.3.mlp.gate.weight\", 78, false, false], ...]"}};
 constexpr CommandExample kStampsExamples[] = {
     {"tftf colibri stamps container/ --query model.layers.3.self_attn.o_proj.weight"},
     {"tftf colibri stamps out-00000.safetensors --query a --query b"}};
@@ -272,12 +267,15 @@ constexpr CommandOption kGroupOptions[] = {{.name = "help",
                                             .help = "Show this help",
                                             .group = kGeneralGroup}};
 
-constexpr CommandInfo kCommands[] = {
-    {.path = "colibri", .summary = "Tools for the weight containers of colibri", .options = kGroupOptions, .common = false},
+constexpr CommandInfo kColibriCommands[] = {
+    {.path = "colibri",
+     .summary = "Tools for the weight containers of colibri",
+     .options = kGroupOptions,
+     .common = false},
     {.path = "colibri repack-fp8",
      .summary = "Turn FP8 weights with block scales into fp8-e4m3-b128, codes untouched",
      .options = kRepackOptions,
-     .examples = kRepackExamples,
+     .examples = kFolderRepackExamples,
      .status = kConversionStatus},
     {.path = "colibri rans-repack",
      .summary = "Range-code the routed experts of a per-row int4 container",
@@ -293,7 +291,8 @@ constexpr CommandInfo kCommands[] = {
     {.path = "colibri classify",
      .summary = "Say which pass of the converters takes a tensor name, and as what",
      .options = kClassifyOptions,
-     .about = "Prints an array of kinds: skip, consumed, f32, io (embedding and head), x (routed experts), sh (shared "
+     .about = "Prints an array of kinds: skip, consumed, f32, io (embedding and head), x (routed experts), "
+              "sh (shared "
               "experts), o, kvb, attn, dmlp (dense MLP), q (anything else that is quantised).",
      .examples = kClassifyExamples,
      .status = "0, 1 the file is not such a list, 2 usage error."},
@@ -311,20 +310,21 @@ constexpr CommandInfo kCommands[] = {
      .summary = "Quantise every float matrix of a file",
      .options = kQuantizeOptions,
      .writes = true,
-     .examples = kQuantizeExamples,
+     .examples = kFileQuantizeExamples,
      .status = kConversionStatus},
     {.path = "colibri dequant",
      .summary = "Dequantise every NAME with a NAME.qs of a file to float32",
      .options = kDequantOptions,
      .writes = true,
-     .examples = kDequantExamples,
+     .examples = kFileDequantExamples,
      .status = kConversionStatus},
     {.path = "colibri stamps",
      .summary = "Say which formats a container's stamps claim",
      .words = kStampsWords,
      .options = kStampsOptions,
-     .about = "Prints {\"verdict\", \"class\", \"stamps\"}: each queried name with the format it is stamped, or "
-              "(none).",
+     .about =
+         "Prints {\"verdict\", \"class\", \"stamps\"}: each queried name with the format it is stamped, or "
+         "(none).",
      .examples = kStampsExamples,
      .status = "0, 1 a reader refuses the container's stamps, 2 usage error or PATH missing."},
     {.path = "colibri rans-verify",
@@ -334,11 +334,12 @@ constexpr CommandInfo kCommands[] = {
      .about = "Reads out-rans-*.safetensors, if there is none every .safetensors of the folder, and "
               "repack-manifest.json when it is there. Prints TRUST, or REFUSE with a line per reason.",
      .examples = kVerifyExamples,
-     .status = "0 TRUST, 1 REFUSE or there is nothing to verify, 2 usage error or DIR missing, 130 interrupted."},
+     .status =
+         "0 TRUST, 1 REFUSE or there is nothing to verify, 2 usage error or DIR missing, 130 interrupted."},
 };
 
 }  // namespace
 
-std::span<const CommandInfo> colibri_commands() { return kCommands; }
+std::span<const CommandInfo> colibri_commands() { return kColibriCommands; }
 
 }  // namespace tftf::command

@@ -95,7 +95,8 @@ class LineReader {
     const auto& choices = meant.choices;
     if (!choices.empty() && std::find(choices.begin(), choices.end(), word) == choices.end()) {
       std::string known;
-      for (const std::string_view choice : choices) known += (known.empty() ? "" : ", ") + std::string(choice);
+      for (const std::string_view choice : choices)
+        known += (known.empty() ? "" : ", ") + std::string(choice);
       return wrong(std::string(meant.name) + " is " + quote_name(word) + ", which is not one of " + known);
     }
     line_.words.push_back(word);
@@ -175,10 +176,10 @@ class LineReader {
     if (attached) given.values.push_back(*std::move(attached));
     while (given.values.size() < option.values()) {
       if (at_ == arguments_.size())
-        return wrong(name + " needs " +
-                     (option.values() == 1 ? std::string("a value")
-                                           : std::to_string(option.values()) + " values") +
-                     (option.shows.empty() ? "" : ": " + name + " " + std::string(option.shows)));
+        return wrong(
+            name + " needs " +
+            (option.values() == 1 ? std::string("a value") : std::to_string(option.values()) + " values") +
+            (option.shows.empty() ? "" : ": " + name + " " + std::string(option.shows)));
       given.values.push_back(arguments_[at_++]);
     }
     for (const CommandLine::Given& earlier : line_.options) {
@@ -278,8 +279,8 @@ class LineReader {
       }
       if (use.optional && first == nullptr) continue;
       for (const CommandOption& option : command().options) {
-        const bool missing = option.operation == use.id && option.of->required &&
-                             operation.find(option.of->name) == nullptr;
+        const bool missing =
+            option.operation == use.id && option.of->required && operation.find(option.of->name) == nullptr;
         if (missing && first != nullptr)
           return wrong("--" + std::string(first->option->name) + " needs --" + std::string(option.name));
       }
@@ -298,8 +299,7 @@ class LineReader {
     const auto words = command().info->words;
     if (line_.words.size() < words.size() && words[line_.words.size()].required)
       return wrong(std::string(words[line_.words.size()].name) + " is required");
-    if (!command().nested.empty() && words.empty())
-      return wrong("Here one of its commands has to follow");
+    if (!command().nested.empty() && words.empty()) return wrong("Here one of its commands has to follow");
     TFTF_TRY(finish_operations());
     if (const auto complaint = command::check_together(line_); !complaint.empty()) return wrong(complaint);
     return {};

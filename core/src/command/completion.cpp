@@ -60,8 +60,7 @@ Node read_tree(const Command& command, Host host) {
   }
   for (const Command* nested : command.nested)
     if (!nested->info->native || host == Host::kNative) node.commands.push_back(read_tree(*nested, host));
-  if (!info.words.empty())
-    node.words.assign(info.words[0].choices.begin(), info.words[0].choices.end());
+  if (!info.words.empty()) node.words.assign(info.words[0].choices.begin(), info.words[0].choices.end());
   if (info.path == "help")
     for (const Command& other : all_commands())
       if (!other.info->path.empty()) node.words.emplace_back(other.name());

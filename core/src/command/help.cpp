@@ -39,7 +39,8 @@ std::string entry(const std::string& name, std::string_view text) {
   const std::string first = "  " + name;
   if (first.size() + 2 > kNameColumn)
     return first + "\n" + std::string(kNameColumn, ' ') + wrapped(text, kNameColumn, kNameColumn) + "\n";
-  return first + std::string(kNameColumn - first.size(), ' ') + wrapped(text, kNameColumn, kNameColumn) + "\n";
+  return first + std::string(kNameColumn - first.size(), ' ') + wrapped(text, kNameColumn, kNameColumn) +
+         "\n";
 }
 
 std::string word_text(const CommandWord& word) {
@@ -98,7 +99,8 @@ std::string chain_text() {
 std::string groups_text(Host host, const Command& command) {
   std::vector<std::string_view> groups;
   for (const CommandOption& option : command.options) {
-    if (option.group.empty() || std::find(groups.begin(), groups.end(), option.group) != groups.end()) continue;
+    if (option.group.empty() || std::find(groups.begin(), groups.end(), option.group) != groups.end())
+      continue;
     groups.push_back(option.group);
   }
   std::stable_partition(groups.begin(), groups.end(), [](std::string_view g) { return g != kGeneralGroup; });
@@ -141,7 +143,8 @@ std::string option_names(const CommandOption& option) {
 
 std::string help_text(Program program, Host host, const Command& command) {
   const CommandInfo& info = *command.info;
-  std::string text = wrapped(std::string(info.summary) + ".", 0, 0) + "\n\n" + usage_line(program, host, command) + "\n";
+  std::string text =
+      wrapped(std::string(info.summary) + ".", 0, 0) + "\n\n" + usage_line(program, host, command) + "\n";
   if (!info.about.empty()) text += wrapped(info.about, 0, 0) + "\n\n";
   std::string words;
   for (const CommandWord& word : info.words) words += entry(std::string(word.name), word.help);

@@ -5,7 +5,8 @@
 namespace tftf::command {
 namespace {
 
-constexpr CommandWord kModel[] = {{.name = "MODEL", .help = "A .safetensors file, a folder, or an index file"}};
+constexpr CommandWord kModel[] = {
+    {.name = "MODEL", .help = "A .safetensors file, a folder, or an index file"}};
 constexpr CommandWord kTwoModels[] = {{.name = "LEFT", .help = "A model: a file, a folder or an index"},
                                       {.name = "RIGHT", .help = "The other one"}};
 // Not marked as required: `lint rules` goes without.
@@ -41,7 +42,9 @@ std::string check_interval(std::string_view text) {
 
 constexpr CommandOption kInfoOptions[] = {
     {.name = "filter", .shows = "TEXT", .help = "Only tensors whose name holds this text"},
-    {.name = "dtype-summary", .kind = OptionKind::kFlag, .help = "Dtypes and their counts instead of tensors"},
+    {.name = "dtype-summary",
+     .kind = OptionKind::kFlag,
+     .help = "Dtypes and their counts instead of tensors"},
     {.name = "offsets", .kind = OptionKind::kFlag, .help = "Show where each tensor lies in its data section"},
     {.name = "fold",
      .kind = OptionKind::kFlag,
@@ -64,7 +67,10 @@ constexpr CommandOption kStatsOptions[] = {
      .shows = "HEIGHTxWIDTH",
      .help = "Instead of statistics: means of blocks of one tensor, at most so many down and across",
      .check = check_cells},
-    {.name = "rows", .shows = "BEGIN:END", .help = "The heat map of these rows alone", .check = check_interval},
+    {.name = "rows",
+     .shows = "BEGIN:END",
+     .help = "The heat map of these rows alone",
+     .check = check_interval},
     {.name = "columns",
      .shows = "BEGIN:END",
      .help = "The heat map of these columns alone",
@@ -151,13 +157,14 @@ constexpr CommandExample kLintExamples[] = {
     {"tftf-lint rules ST041", "what a rule means"}};
 constexpr CommandExample kRulesExamples[] = {
     {"tftf-lint rules"}, {"tftf-lint rules ST041"}, {"tftf-lint rules --json"}};
-constexpr CommandInfo kCommands[] = {
+constexpr CommandInfo kInspectionCommands[] = {
     {.path = "lint",
      .summary = "Check files and folders against the rules of the format and its loaders",
      .words = kPaths,
      .options = kLintOptions,
      .examples = kLintExamples,
-     .status = "0 nothing at the fail level, 1 something is, 2 usage error or PATH missing, 3 internal error."},
+     .status =
+         "0 nothing at the fail level, 1 something is, 2 usage error or PATH missing, 3 internal error."},
     {.path = "lint rules",
      .summary = "List the rules, or explain one",
      .words = kRule,
@@ -183,7 +190,8 @@ constexpr CommandInfo kCommands[] = {
      .about =
          "Without --values names, dtypes, shapes, metadata and configuration are compared, and anything that "
          "differs counts. With --values names, shapes and values count; dtypes, layouts, metadata and "
-         "configuration are told, and count with --strict. Quantised weights are compared as the weights that "
+         "configuration are told, and count with --strict. Quantised weights are compared as the weights "
+         "that "
          "they stand for.",
      .examples = kDiffExamples,
      .status = "0 no difference, 1 different or not sound, 2 usage error or a model missing."},
@@ -206,6 +214,6 @@ std::optional<std::pair<uint64_t, uint64_t>> two_numbers(std::string_view text, 
   return std::pair(number[0], number[1]);
 }
 
-std::span<const CommandInfo> inspection_commands() { return kCommands; }
+std::span<const CommandInfo> inspection_commands() { return kInspectionCommands; }
 
 }  // namespace tftf::command

@@ -118,7 +118,8 @@ std::string nearly_chain(const Command& command, const OperationInfo* section, s
   for (const CommandOption& option : command.options)
     if (!option.group.empty()) known.push_back(long_name(option));
   const std::string near = nearest_word(word, known);
-  return near.empty() ? "" : "An argument was not expected: " + quote_name(word) + "; did you mean " + near + "?";
+  return near.empty() ? ""
+                      : "An argument was not expected: " + quote_name(word) + "; did you mean " + near + "?";
 }
 
 }  // namespace tftf::command

@@ -5,17 +5,21 @@ namespace tftf::command {
 namespace {
 
 constexpr std::string_view kShells[] = {"bash", "zsh", "fish"};
-constexpr CommandWord kShell[] = {{.name = "SHELL", .help = "Which shell: bash, zsh or fish", .choices = kShells}};
+constexpr CommandWord kShell[] = {
+    {.name = "SHELL", .help = "Which shell: bash, zsh or fish", .choices = kShells}};
 constexpr CommandWord kTopic[] = {
     {.name = "COMMAND", .help = "What to tell about", .required = false, .repeatable = true}};
 
-constexpr CommandOption kProgramOptions[] = {
-    {.name = "help", .letter = 'h', .kind = OptionKind::kFlag, .help = "Show this help", .group = kGeneralGroup},
-    {.name = "version",
-     .letter = 'V',
-     .kind = OptionKind::kFlag,
-     .help = "Show the version",
-     .group = kGeneralGroup}};
+constexpr CommandOption kProgramOptions[] = {{.name = "help",
+                                              .letter = 'h',
+                                              .kind = OptionKind::kFlag,
+                                              .help = "Show this help",
+                                              .group = kGeneralGroup},
+                                             {.name = "version",
+                                              .letter = 'V',
+                                              .kind = OptionKind::kFlag,
+                                              .help = "Show the version",
+                                              .group = kGeneralGroup}};
 constexpr CommandOption kHelpOption[] = {kProgramOptions[0]};
 
 constexpr CommandOption kGeneral[] = {
@@ -95,7 +99,11 @@ constexpr CommandOption kWriting[] = {
      .kind = OptionKind::kFlag,
      .help = "Start anew where an earlier run was interrupted",
      .group = kOutputGroup},
-    {.name = "tile-size", .kind = OptionKind::kSize, .shows = "SIZE", .help = "Bytes of one step", .group = ""}};
+    {.name = "tile-size",
+     .kind = OptionKind::kSize,
+     .shows = "SIZE",
+     .help = "Bytes of one step",
+     .group = ""}};
 
 constexpr CommandExample kProgramExamples[] = {
     {"tftf info model/", "what is it?"},
@@ -110,10 +118,11 @@ constexpr CommandExample kCompletionExamples[] = {
     {"source <(tftf completion bash)", "for this shell; in ~/.bashrc for all"},
     {"tftf completion zsh > ~/.zfunc/_tftf"},
     {"tftf completion fish > ~/.config/fish/completions/tftf.fish"}};
-constexpr CommandExample kHelpExamples[] = {{"tftf help"}, {"tftf help merge-lora"}, {"tftf help colibri convert"}};
+constexpr CommandExample kHelpExamples[] = {
+    {"tftf help"}, {"tftf help merge-lora"}, {"tftf help colibri convert"}};
 constexpr CommandExample kVersionExamples[] = {{"tftf version"}};
 
-constexpr CommandInfo kCommands[] = {
+constexpr CommandInfo kProgramCommands[] = {
     {.path = "",
      .summary = "Inspect, lint and transform safetensors checkpoints of any size in little memory",
      .options = kProgramOptions,
@@ -147,7 +156,7 @@ constexpr CommandInfo kCommands[] = {
 
 }  // namespace
 
-std::span<const CommandInfo> program_commands() { return kCommands; }
+std::span<const CommandInfo> program_commands() { return kProgramCommands; }
 std::span<const CommandOption> general_options() { return kGeneral; }
 std::span<const CommandOption> writing_options() { return kWriting; }
 

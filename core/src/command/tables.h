@@ -18,7 +18,8 @@ std::span<const CommandOption> general_options();
 std::span<const CommandOption> writing_options();
 
 inline constexpr std::string_view kConversionStatus =
-    "0 done (the account says what), 1 refused or failed, 2 usage error or a path that does not exist, 130 interrupted "
+    "0 done (the account says what), 1 refused or failed, 2 usage error or a path that does not exist, 130 "
+    "interrupted "
     "(the same command continues).";
 
 // "32x100", "0:64": two numbers.

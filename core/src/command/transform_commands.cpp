@@ -77,7 +77,8 @@ constexpr CommandExample kPassthroughExamples[] = {
 constexpr CommandExample kDequantFp8Examples[] = {
     {"tftf dequant-fp8 -i DeepSeek-V3 -o DeepSeek-V3-bf16"},
     {"tftf dequant-fp8 -i model -o out --dry-run", "the plan and the account, nothing written"},
-    {"tftf dequant-fp8 -i Qwen3-FP8 -o merged --merge-lora Qwen3-adapter", "an adapter merged in the same pass"}};
+    {"tftf dequant-fp8 -i Qwen3-FP8 -o merged --merge-lora Qwen3-adapter",
+     "an adapter merged in the same pass"}};
 constexpr CommandExample kDequantExamples[] = {
     {"tftf dequant -i model -o model-bf16"},
     {"tftf dequant -i model -o model-f32 --dtype float32"},
@@ -94,7 +95,8 @@ constexpr CommandExample kMergeLoraExamples[] = {
 constexpr CommandExample kRanksExamples[] = {
     {"tftf merge-fsdp-lora -b base --shard-dir run/adapter -o merged"},
     {"tftf merge-fsdp-lora -b base -s rank0.safetensors -s rank1.safetensors -o merged"}};
-constexpr CommandExample kDistributedExamples[] = {{"tftf merge-dcp-lora -b base -c runs/step-1000 -o merged"}};
+constexpr CommandExample kDistributedExamples[] = {
+    {"tftf merge-dcp-lora -b base -c runs/step-1000 -o merged"}};
 constexpr CommandExample kRunExamples[] = {
     {"tftf run -i model -o out --dequant-fp8 bf16 --key-filter --exclude '*.bias'"},
     {"tftf run -i model -o out --dequant --quantize colibri-int8-row --reshard 5GB"},
@@ -108,7 +110,7 @@ constexpr CommandOption kValidateOptions[] = {
      .shows = "SPEC",
      .help = "What to run: dtype:D, filter:GLOB or exclude:GLOB; without it the model as it is"}};
 
-constexpr CommandInfo kCommands[] = {
+constexpr CommandInfo kTransformCommands[] = {
     {.path = "passthrough",
      .summary = "Copy a model: filtered, cast, packed anew, or just as it is",
      .options = kInputOnly,
@@ -177,11 +179,12 @@ constexpr CommandInfo kCommands[] = {
      .words = kModelWord,
      .options = kValidateOptions,
      .examples = kValidateExamples,
-     .status = "0 (also with values that are not finite: they are counted), 1 refused or failed, 2 usage error."},
+     .status =
+         "0 (also with values that are not finite: they are counted), 1 refused or failed, 2 usage error."},
 };
 
 }  // namespace
 
-std::span<const CommandInfo> transform_commands() { return kCommands; }
+std::span<const CommandInfo> transform_commands() { return kTransformCommands; }
 
 }  // namespace tftf::command

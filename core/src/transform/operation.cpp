@@ -50,8 +50,10 @@ Result<void> check_value(const Operation& operation, const OptionInfo& option,
       break;
     }
     case OptionKind::kSize:
-      if (auto size = parse_size(values[0]); !size) return std::move(size).error();
-      else if (*size == 0) return usage(operation, name, "is 0, where some bytes have to fit", values[0]);
+      if (auto size = parse_size(values[0]); !size)
+        return std::move(size).error();
+      else if (*size == 0)
+        return usage(operation, name, "is 0, where some bytes have to fit", values[0]);
       break;
     case OptionKind::kRule: {
       auto pattern = Regex::compile(values[0]);
@@ -75,9 +77,8 @@ Result<void> check_value(const Operation& operation, const OptionInfo& option,
 
 // Short names of dtypes, as command lines of many programs have them.
 constexpr std::pair<std::string_view, std::string_view> kDtypeWords[] = {
-    {"bf16", "bfloat16"}, {"fp16", "float16"}, {"f16", "float16"}, {"half", "float16"},
-    {"fp32", "float32"},  {"f32", "float32"},  {"fp64", "float64"}, {"f64", "float64"},
-    {"double", "float64"}};
+    {"bf16", "bfloat16"}, {"fp16", "float16"}, {"f16", "float16"}, {"half", "float16"},  {"fp32", "float32"},
+    {"f32", "float32"},   {"fp64", "float64"}, {"f64", "float64"}, {"double", "float64"}};
 
 // Which other operations have the option, for a hint: " (it belongs to --key-filter)".
 std::string owners_text(std::string_view token, const OperationInfo* but) {
@@ -326,7 +327,8 @@ Result<std::vector<Operation>> parse_chain(std::span<const std::string> tokens) 
       const std::string owners = owners_text(tokens[at], nullptr);
       return Error{.code = ErrorCode::kUsage,
                    .message = quote_name(tokens[at]) + " stands before any operation" +
-                              (owners.empty() ? "; a chain begins with one of " + listed(known) : owners) + ".",
+                              (owners.empty() ? "; a chain begins with one of " + listed(known) : owners) +
+                              ".",
                    .found = tokens[at]};
     }
     size_t end = ++at;

@@ -34,7 +34,8 @@ bool is_shared(const CommandOption& option, const Command& command) {
 }
 
 std::string command_section(const Command& command) {
-  std::string text = "### tftf " + std::string(command.info->path) + "\n\n" + std::string(command.info->summary) + ".\n\n";
+  std::string text =
+      "### tftf " + std::string(command.info->path) + "\n\n" + std::string(command.info->summary) + ".\n\n";
   text += word_table(command);
   text += option_table(command, [&](const CommandOption& option) { return !is_shared(option, command); });
   if (command.info->writes) text += "And the options of writing commands.\n\n";

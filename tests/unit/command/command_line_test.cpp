@@ -136,7 +136,8 @@ TEST_CASE("every option of every command that is nearly spelt right is found") {
       const std::string text = told(joined(path_words(command), {"--" + wrong}));
       CHECK(text.find("did you mean --") != std::string::npos);
     }
-    CHECK(says(joined(path_words(command), {"--" + swapped}), swapped == name ? "" : "did you mean --" + name + "?"));
+    CHECK(says(joined(path_words(command), {"--" + swapped}),
+               swapped == name ? "" : "did you mean --" + name + "?"));
   });
   CHECK(seen > 250);
 }
@@ -167,7 +168,8 @@ TEST_CASE("what is called otherwise in another command is told") {
   CHECK(says({"info", "m", "--tolerance", "1"}, "it is an option of diff"));
   CHECK(says({"run", "-i", "a", "-o", "b", "--dequnat"}, "did you mean --dequant?"));
   CHECK(says({"run", "-i", "a", "-o", "b", "--key-filter", "--exlude", "x"}, "did you mean --exclude?"));
-  CHECK(says({"run", "-i", "a", "-o", "b", "--dequant-fp8", "--rule", "x", "y"}, "it belongs to --key-rename"));
+  CHECK(
+      says({"run", "-i", "a", "-o", "b", "--dequant-fp8", "--rule", "x", "y"}, "it belongs to --key-rename"));
 }
 
 TEST_CASE("options are written in every usual form") {
@@ -195,9 +197,11 @@ TEST_CASE("options are written in every usual form") {
   CHECK(says({"info", "a", "--filter"}, "--filter needs a value"));
   CHECK(says({"info", "a", "--fold", "--no-fold"}, "--no-fold is given besides --fold"));
   CHECK(says({"passthrough", "-i", "a"}, "--output OUT is required"));
-  CHECK(says({"passthrough", "-i", "a", "-o", "b", "--cast-floats-only"}, "--cast-floats-only needs --dtype"));
+  CHECK(
+      says({"passthrough", "-i", "a", "-o", "b", "--cast-floats-only"}, "--cast-floats-only needs --dtype"));
   CHECK(says({"dequant-fp8", "-i", "a", "-o", "b", "--lora-scale", "2"}, "--lora-scale needs --merge-lora"));
-  CHECK(says({"dequant-fp8", "-i", "a", "-o", "b", "--merge-lora", "c", "--lora-scale", "x"}, "--lora-scale is"));
+  CHECK(says({"dequant-fp8", "-i", "a", "-o", "b", "--merge-lora", "c", "--lora-scale", "x"},
+             "--lora-scale is"));
   CHECK(says({"colibri"}, "has to follow"));
 }
 
@@ -257,9 +261,8 @@ TEST_CASE("Node.js has the same commands but for what only the native program ca
 }
 
 TEST_CASE("run takes its own options anywhere, and what a reshard says is theirs") {
-  const Result<CommandLine> line =
-      read_line({"run", "-i", "m", "--dequant", "bf16", "--quantize", "fp8-block", "-o", "out", "--reshard", "5GB",
-                 "--single"});
+  const Result<CommandLine> line = read_line({"run", "-i", "m", "--dequant", "bf16", "--quantize",
+                                              "fp8-block", "-o", "out", "--reshard", "5GB", "--single"});
   REQUIRE(line.ok());
   REQUIRE(line->operations.size() == 2);
   CHECK(line->operations[1].id == "quantize");
@@ -267,7 +270,9 @@ TEST_CASE("run takes its own options anywhere, and what a reshard says is theirs
   CHECK(line->has("single"));
   CHECK(says({"run", "-i", "m", "-o", "out", "--max-shard-size", "1GB", "--reshard", "5GB"}, "twice"));
   CHECK(says({"run", "-i", "m", "-o", "out", "stray"}, "stands before any operation"));
-  CHECK(read_line({"run", "-i", "m", "-o", "out", "--key-filter", "-old", "-qx"})->operations[0].options.size() == 2);
+  CHECK(read_line({"run", "-i", "m", "-o", "out", "--key-filter", "-old", "-qx"})
+            ->operations[0]
+            .options.size() == 2);
 }
 
 TEST_CASE("words for a shell come back as they were") {

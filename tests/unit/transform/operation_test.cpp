@@ -139,7 +139,8 @@ TEST_CASE("chains that are wrong are refused with the reason") {
   CHECK(shown({"--dequant-fp8", "bf16", "--rule", "a", "b"}) ==
         "--dequant-fp8 has no option \"--rule\"; it belongs to --key-rename, which has to stand before it.");
   CHECK(shown({"--block-size", "4"}) ==
-        "\"--block-size\" stands before any operation; it belongs to --dequant-fp8, which has to stand before it.");
+        "\"--block-size\" stands before any operation; it belongs to --dequant-fp8, which has to stand "
+        "before it.");
   CHECK(refused({"--key-filter", "--include=a"}));
   CHECK(refused({"--key-filter", "--include", "--exclude", "a"}));
   CHECK(refused({"--dequant-fp8", "--block-size", "x"}));

@@ -30,15 +30,16 @@ struct CommandOption {
   std::string_view help{};
   std::string_view group = kOwnGroup;  // empty: no help lists it
   bool required = false;
-  bool repeatable = false;                                // else it is given once at most
-  bool native = false;                                    // Host::kNative alone has it
-  std::span<const std::string_view> choices{};            // of kChoice: exactly these
-  uint64_t least = 1;                                     // of kInteger
+  bool repeatable = false;                               // else it is given once at most
+  bool native = false;                                   // Host::kNative alone has it
+  std::span<const std::string_view> choices{};           // of kChoice: exactly these
+  uint64_t least = 1;                                    // of kInteger
   uint64_t most = std::numeric_limits<uint32_t>::max();  // of kInteger
-  std::string_view same_as{};                             // this one is another spelling, or the opposite, of that option
-  std::string (*check)(std::string_view value) = nullptr;  // what is wrong with a value, "is not ..."; empty: nothing
-  std::string_view operation{};                           // id of the operation that it belongs to; empty: the command's own
-  const OptionInfo* of = nullptr;                         // in that operation
+  std::string_view same_as{};  // this one is another spelling, or the opposite, of that option
+  std::string (*check)(std::string_view value) =
+      nullptr;                     // what is wrong with a value, "is not ..."; empty: nothing
+  std::string_view operation{};    // id of the operation that it belongs to; empty: the command's own
+  const OptionInfo* of = nullptr;  // in that operation
 
   uint32_t values() const { return kind == OptionKind::kFlag ? 0 : kind == OptionKind::kRule ? 2 : 1; }
   // Options that exclude each other when given twice have the same.
@@ -79,10 +80,10 @@ struct CommandInfo {
   std::span<const CommandWord> words{};
   std::span<const CommandOption> options{};
   std::span<const CommandOperation> operations{};  // in the order in which they are run
-  bool writes = false;  // has the options of writing commands
-  bool chain = false;   // takes a chain of operations (transform/operation.h)
-  bool native = false;  // Host::kNative alone has it
-  bool common = true;   // has the options of every command
+  bool writes = false;                             // has the options of writing commands
+  bool chain = false;                              // takes a chain of operations (transform/operation.h)
+  bool native = false;                             // Host::kNative alone has it
+  bool common = true;                              // has the options of every command
   std::string_view about{};
   std::span<const CommandExample> examples{};
   std::string_view status{};  // what its exit statuses say
