@@ -230,17 +230,17 @@ constexpr CommandWord kContainer[] = {{.name = "DIR", .help = "Folder of the con
 
 constexpr CommandExample kFolderRepackExamples[] = {
     {"tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-fp8-colibri", "the main model"},
-    {"tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-fp8-colibri --mtp", "the MTP layer, beside it"},
+    {"tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-fp8-colibri --mtp --pass-plain", "the MTP layer, beside it"},
     {"tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-fp8-dry --dry-run"}};
 constexpr CommandExample kConvertExamples[] = {
     {"tftf colibri convert --indir GLM-FP8 --outdir glm-int4-new"},
     {"tftf colibri convert --indir GLM-FP8 --outdir glm-int4-new --mtp"},
-    {"tftf colibri convert --indir GLM-FP8 --outdir out --xbits e8 --o-bits 8 --dry-run"}};
+    {"tftf colibri convert --indir GLM-BF16 --outdir out --xbits e8 --o-bits 8 --dry-run"}};
 constexpr CommandExample kRegroupExamples[] = {
     {"tftf colibri fmt4-to-fmt2 --indir glm-grouped --outdir glm-int4-row"}};
 constexpr CommandExample kRansExamples[] = {
     {"tftf colibri rans-repack --indir glm-int4 --outdir glm-rans", "routed experts, range coded"},
-    {"tftf colibri rans-repack --indir glm-int4 --outdir glm-rans-3 --layers 3,4"},
+    {"tftf colibri rans-repack --indir glm-int4 --outdir glm-rans-3 --layers 1,3"},
     {"tftf colibri rans-repack --manifest-only glm-rans --force", "digests of a container that has none"}};
 constexpr CommandExample kFileQuantizeExamples[] = {
     {"tftf colibri quantize --format int4-grouped --group-size 128 -i w.safetensors -o q4.safetensors"},

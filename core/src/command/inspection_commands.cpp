@@ -146,7 +146,7 @@ constexpr CommandExample kStatsExamples[] = {
 constexpr CommandExample kDiffExamples[] = {
     {"tftf diff model/ model/", "headers and configuration, no data read"},
     {"tftf diff --values model-fp8/ model-bf16/", "is it the same model?"},
-    {"tftf diff --tolerance 1e-2 model-bf16/ quantised/", "values within 1 % (relative L2 per tensor)"},
+    {"tftf diff --tolerance 5e-2 model-bf16/ quantised/", "values within 5 % (relative L2 per tensor)"},
     {"tftf diff --values --json m.safetensors m.safetensors | jq '.tensors[].distance'"}};
 constexpr CommandExample kLintExamples[] = {
     {"tftf-lint model.safetensors", "one file"},

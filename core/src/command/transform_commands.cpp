@@ -85,7 +85,7 @@ constexpr CommandExample kDequantExamples[] = {
     {"tftf dequant -i model -o part --include '*.mlp.*' --dry-run"}};
 constexpr CommandExample kQuantizeExamples[] = {
     {"tftf quantize -i model -o model-blocks --to fp8-block --exclude lm_head.weight"},
-    {"tftf quantize -i model -o model-int4 --to colibri-int4-grouped --group-size 128"}};
+    {"tftf quantize -i model -o model-int4 --to colibri-int4-grouped --group-size 32"}};
 constexpr CommandExample kRepackExamples[] = {
     {"tftf repack -i GLM-FP8 -o glm-colibri --to colibri-fp8", "FP8 blocks as colibri stores them"},
     {"tftf repack -i glm-colibri -o GLM-again --to fp8-block", "and back, bit by bit"}};
