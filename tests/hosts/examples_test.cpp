@@ -103,8 +103,8 @@ void prepare(const std::string& line, const ScratchFolder& folder) {
     const fs::path place = folder.path() / name;
     if (fs::exists(fs::symlink_status(place))) continue;
     if (name == "w64.safetensors") {
-      std::ofstream(place, std::ios::binary)
-          << test::model_file({{"w", DType::F32, {64, 128}, test::f32_bytes(std::vector<float>(64 * 128, 0.5f))}}, {});
+      std::ofstream(place, std::ios::binary) << test::model_file(
+          {{"w", DType::F32, {64, 128}, test::f32_bytes(std::vector<float>(64 * 128, 0.5f))}}, {});
     } else if (const auto sample = sample_places().find(name); sample != sample_places().end()) {
       fs::copy(sample->second, place, fs::copy_options::recursive);
       // Its blocks are small.

@@ -246,7 +246,7 @@ TEST_CASE("exit statuses: help 0, refusals 1, usage 2, each with a sentence") {
   CHECK(with({"--dtype", "BFLOAT16"}) == 0);
   CHECK(with({"--cast-floats-only"}) == 2);
   CHECK(with({"--max-shard-size", "5XB"}) == 2);
-  CHECK(with({"--max-shard-size", "-5"}) == 0);
+  CHECK(with({"--max-shard-size", "-5"}) == 2);
   CHECK(with({"--threads", "0"}) == 2);
   CHECK(with({"--simd", "abacus"}) == 2);
   CHECK(with({"--single", "--sharded"}) == 2);

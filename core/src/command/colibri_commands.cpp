@@ -230,7 +230,8 @@ constexpr CommandWord kContainer[] = {{.name = "DIR", .help = "Folder of the con
 
 constexpr CommandExample kFolderRepackExamples[] = {
     {"tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-fp8-colibri", "the main model"},
-    {"tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-fp8-colibri --mtp --pass-plain", "the MTP layer, beside it"},
+    {"tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-fp8-colibri --mtp --pass-plain",
+     "the MTP layer, beside it"},
     {"tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-fp8-dry --dry-run"}};
 constexpr CommandExample kConvertExamples[] = {
     {"tftf colibri convert --indir GLM-FP8 --outdir glm-int4-new"},

@@ -176,7 +176,7 @@ std::string comparison_text(const ComparisonReport& report, uint32_t width, bool
   for (size_t i = 0; i < kPairStatuses; ++i)
     if (const uint64_t count = report.count(static_cast<PairStatus>(i)); count > 0)
       out += ", " + grouped_digits(count) + " " + std::string(kPairStatusWords[i]);
-  out += report.values ? "\n" : "  (headers only; --values reads the data)\n";
+  out += report.values ? "\n" : "\nCompared : headers; --values reads the data\n";
   if (report.count(PairStatus::kSame) < report.pairs.size()) {
     std::vector<std::string> head = {"Key", "Status", "Left", "Right"};
     const bool distances = std::any_of(report.pairs.begin(), report.pairs.end(),
