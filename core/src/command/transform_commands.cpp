@@ -72,7 +72,7 @@ constexpr CommandOperation kMergeOther[] = {
 constexpr CommandExample kPassthroughExamples[] = {
     {"tftf passthrough -i model -o copy --max-shard-size 5GB", "packed into other shards"},
     {"tftf passthrough -i model -o one.safetensors", "one file"},
-    {"tftf passthrough -i model -o half --dtype float16 --allow-unscaled", "cast"},
+    {"tftf passthrough -i base -o half --dtype float16", "cast"},
     {"tftf passthrough -i model -o text --exclude 'vision.*' --dry-run"}};
 constexpr CommandExample kDequantFp8Examples[] = {
     {"tftf dequant-fp8 -i DeepSeek-V3 -o DeepSeek-V3-bf16"},
@@ -100,7 +100,7 @@ constexpr CommandExample kDistributedExamples[] = {
 constexpr CommandExample kRunExamples[] = {
     {"tftf run -i model -o out --dequant-fp8 bf16 --key-filter --exclude '*.bias'"},
     {"tftf run -i model -o out --dequant --quantize colibri-int8-row --reshard 5GB"},
-    {"tftf run -i model -o out --key-rename '^model\\.' '' --dtype-cast float16 --allow-unscaled --dry-run"}};
+    {"tftf run -i base -o out --key-rename '^model\\.' '' --dtype-cast float16"}};
 constexpr CommandExample kValidateExamples[] = {
     {"tftf validate model"}, {"tftf validate base --pipe dtype:float16 --json", "would a cast overflow?"}};
 
