@@ -4,6 +4,7 @@
 
 #include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
+#include "tftf/command/colibri_request.h"
 #include "tftf_native/byte_source.h"
 
 namespace tftf::cli {
@@ -18,16 +19,12 @@ Result<JsonValue> read_json_file(const std::string& path) {
   const auto refuse = [&](const std::string& why) {
     return Error{.code = ErrorCode::kRefusedInput, .message = quote_name(path) + why, .file = path};
   };
-  if ((*source)->size() > kMaxJsonFile)
+  if ((*source)->size() > colibri::kMaxBatchFile)
     return refuse(" has " + std::to_string((*source)->size()) + " bytes; up to " +
-                  std::to_string(kMaxJsonFile) + " are read.");
+                  std::to_string(colibri::kMaxBatchFile) + " are read.");
   std::string text(to_size((*source)->size()), '\0');
   TFTF_TRY((*source)->read(0, {reinterpret_cast<std::byte*>(text.data()), text.size()}));
-  JsonDocument document = parse_json(text, JsonDialect::kStrict, kMaxJsonFileValues);
-  if (document.error)
-    return refuse(" is not JSON: " + document.error->detail + " at byte " +
-                  std::to_string(document.error->offset) + ".");
-  return std::move(document.root);
+  return colibri::read_batch(text, path);
 }
 
 }  // namespace tftf::cli

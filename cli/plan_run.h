@@ -35,6 +35,7 @@ void serve(Pump& planner, const NativeModel& model) {
 }
 
 struct PlanRun {
+  const CommandLine& line;
   Plan& plan;
   std::vector<RunInput> inputs;
   OutputTarget target;

@@ -42,27 +42,25 @@ struct Destination {
   bool nowhere = false;  // /dev/null of a dry run
 };
 
-Result<Destination> choose_destination(const WriteOptions& options) {
+Result<Destination> choose_destination(const CommandLine& line) {
   Destination destination;
-  destination.target.path = options.output;
+  const std::string output = line.value("output");
+  destination.target.path = output;
   destination.target.single_file =
-      options.single || (!options.sharded && ends_with(options.output, ".safetensors"));
-  if (options.output == "/dev/null" && options.dry_run) {
+      line.has("single") || (!line.has("sharded") && ends_with(output, ".safetensors"));
+  if (output == "/dev/null" && line.has("dry-run")) {
     destination.nowhere = true;
     return destination;
   }
   struct stat info {};
-  if (options.output.empty()) {
-    return Error{.code = ErrorCode::kUsage, .message = "--output is empty."};
-  }
-  const bool exists = ::stat(options.output.c_str(), &info) == 0;
+  const bool exists = ::stat(output.c_str(), &info) == 0;
   const bool folder = exists && S_ISDIR(info.st_mode);
   if (exists && folder == destination.target.single_file) {
     return Error{.code = ErrorCode::kUsagePath,
-                 .message = quote_name(options.output) +
+                 .message = quote_name(output) +
                             (folder ? " is a folder where a file is to be written (--sharded writes into it)."
                                     : " is a file where a folder is needed (--single replaces a file)."),
-                 .file = options.output};
+                 .file = output};
   }
   return destination;
 }
@@ -70,8 +68,7 @@ Result<Destination> choose_destination(const WriteOptions& options) {
 }  // namespace
 
 void warn_all(const Session& session, const std::vector<std::string>& warnings) {
-  const size_t shown =
-      session.common.verbose > 0 ? warnings.size() : std::min(warnings.size(), kShownWarnings);
+  const size_t shown = session.common.verbose ? warnings.size() : std::min(warnings.size(), kShownWarnings);
   for (size_t i = 0; i < shown; ++i) session.warn(warnings[i]);
   if (shown < warnings.size()) {
     session.warn(grouped_digits(warnings.size() - shown) + " more like these; -v or --json tells them all.");
@@ -155,9 +152,12 @@ Result<void> check_adapters(const std::vector<Operation>& operations, const Dest
 
 }  // namespace
 
-int run_transform(const Session& session, const std::string& command, const std::string& path,
-                  std::vector<Operation> operations, const WriteOptions& options) {
-  Result<Destination> destination = choose_destination(options);
+int run_transform(const Session& session, const CommandLine& line, std::vector<Operation> operations) {
+  const std::string command(line.command->info->path);
+  const std::string path = line.value(line.has("base") ? "base" : "input");
+  const std::string output = line.value("output");
+  const bool dry_run = line.has("dry-run");
+  Result<Destination> destination = choose_destination(line);
   if (!destination) return session.fail(destination.error());
   if (auto read = read_adapters(session, operations); !read) return session.fail(read.error());
   if (auto apart = check_adapters(operations, *destination); !apart) return session.fail(apart.error());
@@ -167,8 +167,8 @@ int run_transform(const Session& session, const std::string& command, const std:
   if (!folder) return session.fail(folder.error());
 
   ExecuteOptions how = execute_options(session);
-  how.resume = !options.no_resume;
-  how.overwrite = options.overwrite;
+  how.resume = !line.has("no-resume");
+  how.overwrite = line.has("overwrite");
   how.side_folder = model->folder;
   const ModelListing::Kind kind = model->checkpoint.listing.kind;
   if (kind != ModelListing::Kind::kFile) how.input_folder = model->folder;
@@ -177,20 +177,20 @@ int run_transform(const Session& session, const std::string& command, const std:
   TransformRequest request{.command = command,
                            .operations = std::move(operations),
                            .input = path,
-                           .output = options.output,
-                           .dry_run = options.dry_run,
+                           .output = output,
+                           .dry_run = dry_run,
                            .folder = std::move(folder->listing.files)};
-  request.layout.max_shard_size = options.max_shard_size;
+  request.layout.max_shard_size = line.number("max-shard-size").value_or(request.layout.max_shard_size);
   request.layout.single_file = target.single_file;
-  request.layout.align = options.align;
-  if (target.single_file)
-    request.layout.single_name = std::filesystem::path(options.output).filename().string();
+  // The form of a colibri header (spec colibri 3.5).
+  request.layout.align = line.has("align") || command.rfind("colibri ", 0) == 0;
+  if (target.single_file) request.layout.single_name = std::filesystem::path(output).filename().string();
   std::vector<std::string> warnings;
   if (kind == ModelListing::Kind::kFile) {
     if (auto warning = shard_warning(*model, request.folder)) warnings.push_back(*std::move(warning));
   }
-  if (options.tile_size) {
-    request.tile_bytes = *options.tile_size;
+  if (const auto asked = line.number("tile-size")) {
+    request.tile_bytes = *asked;
   } else if (!destination->nowhere && how.resume) {
     const auto tile = journal_tile(target);
     if (!tile) return session.fail(tile.error());
@@ -201,11 +201,12 @@ int run_transform(const Session& session, const std::string& command, const std:
   if (!transform) return session.fail(transform.error());
   for (std::string& warning : warnings) transform->account.warnings.push_back(std::move(warning));
   Plan& plan = transform->plan;
-  return run_plan(session, {.plan = plan,
+  return run_plan(session, {.line = line,
+                            .plan = plan,
                             .inputs = run_inputs(*model, plan),
                             .target = target,
                             .how = std::move(how),
-                            .dry_run = options.dry_run,
+                            .dry_run = dry_run,
                             .nowhere = destination->nowhere,
                             .account = [&](const RunReport* done) {
                               return done == nullptr

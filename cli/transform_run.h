@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "options.h"
 #include "session.h"
 #include "tftf/transform/planner.h"
 #include "tftf_native/executor.h"
@@ -31,8 +30,7 @@ ExecuteOptions execute_options(const Session& session);
 // The plan's inputs as files.
 std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan);
 
-// Runs a writing command to its end and gives the exit status. `path`: the model.
-int run_transform(const Session& session, const std::string& command, const std::string& path,
-                  std::vector<Operation> operations, const WriteOptions& options);
+// Runs a writing command to its end and gives the exit status. `operations`: of the line, adapters read or not.
+int run_transform(const Session& session, const CommandLine& line, std::vector<Operation> operations);
 
 }  // namespace tftf::cli

@@ -69,11 +69,11 @@ class ValueWork {
   bool next_stage() { return pass_->next_stage(); }
 
   std::string json() const { return pass_->to_json(); }
-  std::string text(uint32_t width) const {
+  std::string text(uint32_t width, bool ascii) const {
     if (const auto* statistics = dynamic_cast<const Statistics*>(pass_.get()))
-      return statistics_text(statistics->report(), width);
+      return statistics_text(statistics->report(), width, ascii);
     if (const auto* comparison = dynamic_cast<const Comparison*>(pass_.get()))
-      return comparison_text(comparison->report(), width);
+      return comparison_text(comparison->report(), width, ascii);
     return heat_map_text(map());
   }
   // Of a comparison: what is different, empty when nothing counts as it.

@@ -9,18 +9,9 @@ import { quoteName } from '../names.js';
 import type { SourceTree } from '../source.js';
 import { pathTree } from '../sources/node-tree.js';
 import type { Operation } from '../transform.js';
-import { count, usage, value, values, type Arguments, type OptionRule } from './arguments.js';
+import { count, value, values, type CommandLine } from './arguments.js';
 import { treeOf } from './inspection.js';
 import type { Session } from './session.js';
-
-export const RANKS: OptionRule[] = [
-  { name: 'shards', short: 's', values: 1, shows: 'FILE', help: 'File of one rank; once per rank, in their order' },
-  { name: 'shard-dir', values: 1, shows: 'DIR', help: 'Folder with the files of all ranks, ordered by their numbers' },
-  { name: 'shard-dim', values: 1, shows: 'N', help: 'Dimension along which the parts are put together (0)' },
-];
-export const DISTRIBUTED: OptionRule[] = [
-  { name: 'checkpoint-dir', short: 'c', values: 1, shows: 'DIR', help: 'Folder with .metadata, or a training folder' },
-];
 
 const optionOf = (operation: Operation, name: string): string | undefined =>
   operation.options?.filter(option => option.name === name).at(-1)?.values[0];
@@ -61,21 +52,15 @@ async function rankTree(file: string): Promise<SourceTree> {
   return tree;
 }
 
-export async function adapterOfRanks(args: Arguments): Promise<AdapterSource> {
-  const folder = value(args, 'shard-dir');
-  const files = values(args, 'shards');
-  if (files.length === 0 && folder === undefined) throw usage('Either --shards or --shard-dir is needed.');
-  if (files.length > 0 && folder !== undefined) throw usage('--shards and --shard-dir exclude each other.');
-  const dim = value(args, 'shard-dim');
-  const shardDim = dim === undefined ? 0 : count(dim, '--shard-dim');
-  if (folder === undefined) return { ranks: await Promise.all(files.map(rankTree)), shardDim };
+export async function adapterOfRanks(line: CommandLine): Promise<AdapterSource> {
+  const folder = value(line, 'shard-dir');
+  const shardDim = count(line, 'shard-dim') ?? 0;
+  if (folder === undefined) return { ranks: await Promise.all(values(line, 'shards').map(rankTree)), shardDim };
   const tree = await pathTree(folder);
   if (tree.main !== undefined) throw new TftfError('usage-path', `The folder ${quoteName(folder)} does not exist.`, { file: folder });
   return ranksIn(tree, shardDim);
 }
 
-export async function distributedAdapter(args: Arguments, session: Session): Promise<AdapterSource> {
-  const folder = value(args, 'checkpoint-dir');
-  if (folder === undefined) throw usage('--checkpoint-dir is required.');
-  return { tree: await treeOf(folder, session), distributed: true };
+export async function distributedAdapter(line: CommandLine, session: Session): Promise<AdapterSource> {
+  return { tree: await treeOf(value(line, 'checkpoint-dir')!, session), distributed: true };
 }
