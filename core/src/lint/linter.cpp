@@ -4,13 +4,13 @@
 #include <map>
 #include <utility>
 
-#include "lint/adapter_rules.h"
-#include "lint/base_model.h"
-#include "lint/colibri_rules.h"
+#include "lint/adapter/adapter_rules.h"
+#include "lint/adapter/base_model.h"
+#include "lint/colibri/rules.h"
 #include "lint/file_names.h"
-#include "lint/folder_rules.h"
-#include "lint/header_facts.h"
-#include "lint/index_rules.h"
+#include "lint/header/header_facts.h"
+#include "lint/index/folder_rules.h"
+#include "lint/index/index_rules.h"
 #include "lint/side_text.h"
 #include "lint/tree_reader.h"
 #include "tftf/base/escape.h"

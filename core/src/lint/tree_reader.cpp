@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "lint/file_names.h"
-#include "lint/index_rules.h"
+#include "lint/index/index_rules.h"
 
 namespace tftf {
 

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "lint/lora_names.h"
-#include "lint/module_pattern.h"
+#include "lint/adapter/lora_names.h"
+#include "lint/adapter/module_pattern.h"
 #include "lint_host.h"
 
 using namespace tftf;
