@@ -88,6 +88,34 @@ void check_base_name(FindingList& list, const JsonValue& config) {
   }
 }
 
+// LO034.
+void check_parameters(FindingList& list, const JsonValue& config) {
+  constexpr std::string_view kKey = "target_parameters";
+  const JsonValue* parameters = config.get(kKey);
+  if (!parameters) return;
+  const size_t count =
+      parameters->is_string() ? parameters->text.empty() ? 0 : 1 : parameters->elements.size();
+  if (count == 0) return;
+  Diagnostic* finding = list.add(Rule::LO034);
+  if (!finding) return;
+  finding->pointer = json_pointer({{kKey}});
+  finding->offset = parameters->begin;
+  finding->values = {{"count", static_cast<uint64_t>(count)}};
+}
+
+bool names_other_type(const JsonValue& config) {
+  const JsonValue* type = config.is_object() ? config.get("peft_type") : nullptr;
+  return type && !(type->is_string() && type->text == "LORA");
+}
+
+// LO031 where no valid configuration of LoRA leads to the rules about its weights.
+void report_if_checkpoint(Diagnostics& findings, const TreeFile* weights) {
+  if (!weights || !weights->sound()) return;
+  FindingList list(std::string(weights->path), HeaderOptions().max_findings);
+  report_checkpoint(list, weights->scan->header);
+  append(findings, list);
+}
+
 AdapterFacts facts_of(const JsonValue& config) {
   AdapterFacts facts;
   if (const auto type = config.string("peft_type")) facts.peft_type = std::string(*type);
@@ -115,6 +143,7 @@ AdapterOutcome check_adapter_folder(Diagnostics& findings, const Tree& tree, con
   if (weights && weights->sound()) outcome.facts.modules = count_modules(weights->scan->header);
   if (!config_file) {
     report_folder(findings, Rule::LO001, folder);
+    report_if_checkpoint(findings, weights);
     return outcome;
   }
 
@@ -133,6 +162,8 @@ AdapterOutcome check_adapter_folder(Diagnostics& findings, const Tree& tree, con
       mlx ? tree.file_in(folder, "adapters.safetensors") || tree.file_in(folder, "adapters.npz")
           : weights || tree.file_in(folder, "adapter_model.bin");
   if (!any_weights) report_folder(findings, Rule::LO003, folder);
+  if (document.root.is_object()) check_parameters(config_list, document.root);
+  if (!valid && !mlx && !names_other_type(document.root)) report_if_checkpoint(findings, weights);
   if (valid) {
     check_alpha(config_list, document.root);
     check_base_name(config_list, document.root);

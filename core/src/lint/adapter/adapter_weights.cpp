@@ -7,6 +7,8 @@
 #include "lint/file_names.h"
 #include "lint/name_table.h"
 #include "lint/side_text.h"
+#include "tftf/base/affix.h"
+#include "tftf/base/escape.h"
 
 namespace tftf {
 namespace {
@@ -184,9 +186,14 @@ void check_base(FindingList& list, const LoraTensors& tensors, const TargetModul
   const JsonValue* flag = config.get("fan_in_fan_out");
   const bool transposed = flag && flag->is_true();
   std::string_view missing;  // the last one reported: a module may have several pairs
+  uint64_t modules = 0, elsewhere = 0;
+  std::string example;  // where the first one is
+  std::string_view last;
   for (const LoraPair& pair : tensors.pairs) {
     if (pair.kind == LoraKind::kFlat) continue;  // their names are no paths
     const std::string_view path = without_base_layer(pair.path());
+    if (modules == 0 || last != pair.module) ++modules;
+    last = pair.module;
     std::string_view there = path;
     if (!base.holds(path)) {
       const size_t dot = path.find('.');
@@ -194,14 +201,24 @@ void check_base(FindingList& list, const LoraTensors& tensors, const TargetModul
       if (there.empty() || !base.holds(there)) {
         if (!base.complete() || missing == pair.module) continue;
         missing = pair.module;
-        if (Diagnostic* finding = report_module(list, Rule::LO010, pair.module))
+        const std::string other = base.find_elsewhere(path);
+        if (!other.empty() && elsewhere++ == 0) example = other;
+        if (Diagnostic* finding = report_module(list, Rule::LO010, pair.module)) {
           finding->values.emplace_back("tensor", std::string(path) + ".weight");
+          finding->values.emplace_back("hint", other.empty() ? std::string()
+                                                             : " It has " + quote_name(other) +
+                                                                   "; the adapter was made for another "
+                                                                   "wrapping of this model.");
+        }
         continue;
       }
     }
     const TensorInfo* weight = base.find(std::string(there) + ".weight");
     if (weight && !targets.is_parameter_module(pair.path())) check_shape(list, pair, *weight, transposed);
   }
+  if (modules == 0 || elsewhere != modules) return;
+  if (Diagnostic* finding = list.add(Rule::LO030))
+    finding->values = {{"count", modules}, {"example", std::move(example)}};
 }
 
 void check_prefixes(FindingList& list, const LoraTensors& tensors) {
@@ -308,6 +325,21 @@ void check_unused(FindingList& config_list, std::vector<PatternKey>& keys, std::
   }
 }
 
+// A `.weight` below a numbered layer.
+bool is_layer_weight(std::string_view name) {
+  if (!ends_with(name, ".weight")) return false;
+  bool after_layers = false;
+  for (size_t begin = 0; begin < name.size();) {
+    const size_t end = std::min(name.find('.', begin), name.size());
+    const std::string_view component = name.substr(begin, end - begin);
+    if (after_layers && !component.empty() && std::all_of(component.begin(), component.end(), is_digit))
+      return true;
+    after_layers = component == "layers" || component == "h" || component == "block" || component == "blocks";
+    begin = end + 1;
+  }
+  return false;
+}
+
 bool has_data(const LoraTensors& tensors) {
   auto filled = [](const TensorInfo* tensor) { return tensor->bytes() != 0; };
   return std::any_of(tensors.factors.begin(), tensors.factors.end(), filled) ||
@@ -315,6 +347,22 @@ bool has_data(const LoraTensors& tensors) {
 }
 
 }  // namespace
+
+bool report_checkpoint(FindingList& list, const Header& header) {
+  if (has_lora_factors(header)) return false;
+  uint64_t count = 0;
+  std::string_view first;
+  for (const TensorInfo& tensor : header.tensors) {
+    if (tensor.shape.size() != 2 || !is_layer_weight(tensor.name)) continue;
+    if (count++ == 0 || tensor.name < first) first = tensor.name;
+  }
+  if (count == 0) return false;
+  if (Diagnostic* finding = list.add(Rule::LO031)) {
+    finding->subject = std::string(first);
+    finding->values = {{"count", count}, {"tensor", std::string(first)}};
+  }
+  return true;
+}
 
 uint64_t count_modules(const Header& header) { return find_lora_tensors(header).modules.size(); }
 
@@ -328,7 +376,7 @@ bool check_adapter_weights(FindingList& weights, FindingList& config_list, const
                            const JsonValue& config, const BaseModel* base) {
   const LoraTensors tensors = find_lora_tensors(header);
   if (!has_data(tensors)) {
-    weights.add(Rule::LO012);
+    if (!report_checkpoint(weights, header)) weights.add(Rule::LO012);
     return false;
   }
   TargetModules targets(config);

@@ -14,8 +14,11 @@ uint64_t count_modules(const Header& header);
 // What holds without a configuration: LO005, LO006, LO007 (alpha tensors), LO016.
 void check_lora_names(FindingList& list, const LoraTensors& tensors);
 
-// The rules that need a valid LORA configuration and a sound weight file: LO004 to LO020. Findings of the
-// weight file go to `weights`, those of the configuration to `config_list`. False when LO012 ended them.
+// LO031: the file is a whole checkpoint. False when it is not.
+bool report_checkpoint(FindingList& list, const Header& header);
+
+// The rules that need a valid LORA configuration and a sound weight file: LO004 to LO020, LO030, LO031. Findings of the
+// weight file go to `weights`, those of the configuration to `config_list`. False when LO012 or LO031 ended them.
 bool check_adapter_weights(FindingList& weights, FindingList& config_list, const Header& header,
                            const JsonValue& config, const BaseModel* base);
 

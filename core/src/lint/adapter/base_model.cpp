@@ -6,6 +6,8 @@
 #include "lint/file_names.h"
 #include "lint/header/header_facts.h"
 #include "lint/index/index_rules.h"
+#include "lint/other_prefixes.h"
+#include "tftf/base/affix.h"
 
 namespace tftf {
 namespace {
@@ -22,6 +24,16 @@ const TreeFile* find_index(const Tree& tree, const TreeFolder& folder) {
   for (uint32_t number : folder.files)
     if (is_usable(&tree.files[number])) return &tree.files[number];
   return nullptr;
+}
+
+// A path from its first component `layers` that a number follows; empty without one.
+std::string_view from_layers(std::string_view path) {
+  constexpr std::string_view kLayers = "layers.";
+  for (size_t at = path.find(kLayers); at != std::string_view::npos; at = path.find(kLayers, at + 1)) {
+    const std::string_view rest = path.substr(at + kLayers.size());
+    if ((at == 0 || path[at - 1] == '.') && !rest.empty() && is_digit(rest[0])) return path.substr(at);
+  }
+  return {};
 }
 
 }  // namespace
@@ -92,6 +104,26 @@ bool BaseModel::holds(std::string_view path) const {
   const std::string prefix = std::string(path) + ".";
   const auto at = std::lower_bound(names_.begin(), names_.end(), std::string_view(prefix));
   return at != names_.end() && starts_with(*at, prefix);
+}
+
+std::string BaseModel::find_elsewhere(std::string_view path) const {
+  for (std::string& other : other_prefixes(path))
+    if (holds(other)) return std::move(other);
+  const std::string_view wanted = from_layers(path);
+  if (wanted.empty()) return {};
+  if (!by_layer_) {
+    by_layer_.emplace();
+    for (const std::string_view name : names_) {
+      const size_t dot = name.rfind('.');
+      const std::string_view module = name.substr(0, dot == std::string_view::npos ? 0 : dot);
+      const std::string_view tail = from_layers(module);
+      if (tail.empty()) continue;
+      const auto [at, fresh] = by_layer_->emplace(tail, module);
+      if (!fresh && at->second != module) at->second = {};
+    }
+  }
+  const auto found = by_layer_->find(wanted);
+  return found == by_layer_->end() ? std::string() : std::string(found->second);
 }
 
 }  // namespace tftf

@@ -34,12 +34,17 @@ class BaseModel {
   const TensorInfo* find(std::string_view name) const;
   // Any tensor `path`.… is there.
   bool holds(std::string_view path) const;
+  // Where else the module may be meant to be: the path under another prefix that is there, else the only stored module
+  // whose path ends in the same `layers.N.…`. Empty when there is none.
+  std::string find_elsewhere(std::string_view path) const;
 
  private:
   std::optional<std::string> problem_;
   bool complete_ = true;
   std::vector<std::string_view> names_;  // by bytes
   std::unordered_map<std::string_view, const TensorInfo*> tensors_;
+  // `layers.N.…` → the one module that ends in it, empty when there are several. Filled at its first use.
+  mutable std::optional<std::unordered_map<std::string_view, std::string_view>> by_layer_;
 };
 
 }  // namespace tftf

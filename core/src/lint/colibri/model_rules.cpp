@@ -60,7 +60,7 @@ void add_implied(const ModelShape& shape, int64_t layer, std::vector<std::string
     projections(prefix + "mlp.experts." + std::to_string(expert) + ".");
 }
 
-void check_complete(ColibriFindings& findings, const ColibriInput& input, const ModelShape& shape) {
+void check_complete(FileFindings& findings, const ColibriInput& input, const ModelShape& shape) {
   const auto check = [&](const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       if (input.container->find(name)) continue;
@@ -106,7 +106,7 @@ bool is_int4_row(const ColibriPair& pair, const JsonValue& config) {
   return colibri::resolve(sizes).format == Format::kInt4Row;
 }
 
-void check_mtp(ColibriFindings& findings, const ColibriInput& input, const ModelShape& shape) {
+void check_mtp(FileFindings& findings, const ColibriInput& input, const ModelShape& shape) {
   const std::vector<std::string> names = mtp_names(shape);
   std::vector<std::string> missing;
   for (const std::string& name : names)
@@ -134,7 +134,7 @@ void check_mtp(ColibriFindings& findings, const ColibriInput& input, const Model
   }
 }
 
-void check_experts(ColibriFindings& findings, const ColibriInput& input) {
+void check_experts(FileFindings& findings, const ColibriInput& input) {
   std::map<int64_t, std::pair<uint64_t, uint64_t>> layers;  // e8 and other tensors
   for (const ColibriPair& pair : input.container->pairs) {
     const std::string& name = pair.weight.info().name;
@@ -165,7 +165,7 @@ std::optional<std::pair<std::string, uint64_t>> shard_number(std::string_view na
   return std::pair(std::string(name.substr(0, dash)), number);
 }
 
-void check_shard_numbers(ColibriFindings& findings, const ColibriInput& input) {
+void check_shard_numbers(FileFindings& findings, const ColibriInput& input) {
   std::map<std::string, std::set<uint64_t>> families;
   for (const std::string& name : input.shard_names)
     if (const auto shard = shard_number(name)) families[shard->first].insert(shard->second);
@@ -187,7 +187,7 @@ void check_shard_numbers(ColibriFindings& findings, const ColibriInput& input) {
 
 }  // namespace
 
-void check_colibri_model(ColibriFindings& findings, const ColibriInput& input) {
+void check_colibri_model(FileFindings& findings, const ColibriInput& input) {
   check_experts(findings, input);
   if (!input.is_folder) return;
   check_shard_numbers(findings, input);

@@ -14,7 +14,7 @@ namespace {
 // that of the symbols claimed.
 constexpr uint64_t kMostDecoded = uint64_t{1} << 30;
 
-void report_rans(ColibriFindings& findings, const std::string& file, const std::string& tensor,
+void report_rans(FileFindings& findings, const std::string& file, const std::string& tensor,
                  std::string_view reason, std::string detail) {
   if (Diagnostic* finding = findings.of(file).add(Rule::CO025))
     *finding = rans_finding(file, tensor, reason, std::move(detail));
@@ -34,7 +34,7 @@ bool holds_records(const ColibriContainer& container, const TreeFile& file) {
 }
 
 // The decoded bytes must be int4-row at O, I; where these are unknown, whole rows.
-void check_decoded_size(ColibriFindings& findings, const ColibriPair& pair) {
+void check_decoded_size(FileFindings& findings, const ColibriPair& pair) {
   const auto* record = pair.weight.file->colibri.record(pair.weight.number);
   if (!pair.rans || !record || record->failure) return;
   const std::string file(pair.weight.file->path);
@@ -65,7 +65,7 @@ void check_decoded_size(ColibriFindings& findings, const ColibriPair& pair) {
 
 }  // namespace
 
-void check_colibri_rans(ColibriFindings& findings, const ColibriInput& input, LintResult& result) {
+void check_colibri_rans(FileFindings& findings, const ColibriInput& input, LintResult& result) {
   for (const TreeFile* file : input.container->shards()) {
     if (!holds_records(*input.container, *file)) continue;
     // The scan's findings are still its own here.

@@ -12,8 +12,6 @@
 namespace tftf {
 namespace {
 
-constexpr uint64_t kMaxColibriFindings = 10'000;  // of one rule in one file
-
 using colibri::Format;
 using colibri::Refusal;
 
@@ -45,7 +43,7 @@ uint64_t expected_scale_bytes(const ColibriPair& pair, Format format) {
   return count ? *count * 4 : 0;
 }
 
-void report_scale_bytes(ColibriFindings& findings, const ColibriPair& pair, Format format) {
+void report_scale_bytes(FileFindings& findings, const ColibriPair& pair, Format format) {
   Diagnostic* finding = colibri_pair_finding(findings, Rule::CO002, pair);
   if (!finding) return;
   finding->values.emplace_back("format", format_name(format));
@@ -54,7 +52,7 @@ void report_scale_bytes(ColibriFindings& findings, const ColibriPair& pair, Form
 }
 
 // Types and shapes that the resolver does not look at; false when nothing more can be said of the pair.
-bool check_types(ColibriFindings& findings, const ColibriPair& pair, const JsonValue* config) {
+bool check_types(FileFindings& findings, const ColibriPair& pair, const JsonValue* config) {
   const TensorInfo& weight = pair.weight.info();
   const TensorInfo& scales = pair.scales.info();
   if (weight.dtype != DType::U8) {
@@ -88,7 +86,7 @@ bool check_types(ColibriFindings& findings, const ColibriPair& pair, const JsonV
   return true;
 }
 
-void report_refusal(ColibriFindings& findings, const ColibriPair& pair) {
+void report_refusal(FileFindings& findings, const ColibriPair& pair) {
   const colibri::Resolution& resolution = *pair.resolution;
   constexpr Rule kRules[] = {Rule::CO003, Rule::CO001, Rule::CO004, Rule::CO005,
                              Rule::CO002, Rule::CO006, Rule::CO007};
@@ -112,7 +110,7 @@ void report_refusal(ColibriFindings& findings, const ColibriPair& pair) {
   }
 }
 
-void check_landmine(ColibriFindings& findings, const ColibriPair& pair, bool declares_fp8) {
+void check_landmine(FileFindings& findings, const ColibriPair& pair, bool declares_fp8) {
   if (!pair.resolution->landmine || pair.sizes.stamp) return;
   if (Diagnostic* finding = colibri_pair_finding(findings, Rule::CO012, pair)) {
     finding->values.emplace_back("format", std::string("int8-row"));
@@ -126,7 +124,7 @@ void check_landmine(ColibriFindings& findings, const ColibriPair& pair, bool dec
   if (declares_fp8) colibri_pair_finding(findings, Rule::CO013, pair);
 }
 
-void check_groups(ColibriFindings& findings, const ColibriPair& pair) {
+void check_groups(FileFindings& findings, const ColibriPair& pair) {
   if (pair.resolution->format != Format::kInt4Grouped) return;
   const uint64_t columns = pair.sizes.columns;
   const uint64_t taken = pair.resolution->group_size;
@@ -146,7 +144,7 @@ void check_groups(ColibriFindings& findings, const ColibriPair& pair) {
   }
 }
 
-void check_aliases(ColibriFindings& findings, const ColibriPair& pair) {
+void check_aliases(FileFindings& findings, const ColibriPair& pair) {
   if (pair.sizes.stamp) return;
   const Format format = *pair.resolution->format;
   std::vector<std::string> others;
@@ -169,7 +167,7 @@ void check_aliases(ColibriFindings& findings, const ColibriPair& pair) {
   }
 }
 
-void check_format(ColibriFindings& findings, const ColibriPair& pair) {
+void check_format(FileFindings& findings, const ColibriPair& pair) {
   const Format format = *pair.resolution->format;
   const TensorInfo& weight = pair.weight.info();
   const bool embedding = weight.name == "model.embed_tokens.weight" || weight.name == "lm_head.weight";
@@ -187,18 +185,7 @@ void check_format(ColibriFindings& findings, const ColibriPair& pair) {
 
 }  // namespace
 
-FindingList& ColibriFindings::of(const std::string& file) {
-  return lists_.try_emplace(file, file, kMaxColibriFindings).first->second;
-}
-
-void ColibriFindings::take(Diagnostics& findings, std::vector<OmittedFindings>& omitted) {
-  for (auto& [file, list] : lists_) {
-    for (const auto& [rule, count] : list.omitted()) omitted.push_back({file, rule, count});
-    for (Diagnostic& finding : list.take()) findings.push_back(std::move(finding));
-  }
-}
-
-Diagnostic* colibri_pair_finding(ColibriFindings& findings, Rule rule, const ColibriPair& pair) {
+Diagnostic* colibri_pair_finding(FileFindings& findings, Rule rule, const ColibriPair& pair) {
   Diagnostic* finding = findings.of(std::string(pair.weight.file->path)).add(rule);
   if (!finding) return nullptr;
   const std::string& name = pair.weight.info().name;
@@ -216,7 +203,7 @@ std::string colibri_format_text(Format format, uint64_t group_size) {
   return format_name(format) + (group_size != 0 ? " with group size " + std::to_string(group_size) : "");
 }
 
-void check_colibri_pairs(ColibriFindings& findings, const ColibriInput& input) {
+void check_colibri_pairs(FileFindings& findings, const ColibriInput& input) {
   for (const ColibriPair& pair : input.container->pairs) {
     if (!check_types(findings, pair, input.container->config()) || !pair.resolution) continue;
     if (pair.resolution->refusal) {

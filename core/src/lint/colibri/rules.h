@@ -3,26 +3,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "container/finding_list.h"
 #include "lint/colibri/facts.h"
 #include "lint/colibri/reads.h"
+#include "lint/file_findings.h"
 #include "tftf/quant/colibri/rans_check.h"
 
 namespace tftf {
-
-// Findings of several files, each bounded.
-class ColibriFindings {
- public:
-  FindingList& of(const std::string& file);
-  void take(Diagnostics& findings, std::vector<OmittedFindings>& omitted);
-
- private:
-  std::map<std::string, FindingList> lists_;
-};
 
 // What the rules about a container look at.
 struct ColibriInput {
@@ -37,18 +26,18 @@ struct ColibriInput {
 };
 
 // Pairs: CO001 to CO007, CO012, CO013, CO016, CO017, CO021, CO026.
-void check_colibri_pairs(ColibriFindings& findings, const ColibriInput& input);
+void check_colibri_pairs(FileFindings& findings, const ColibriInput& input);
 // The pairs whose reading the data pass judges: those of CO012, CO016 and CO017, and every int4-grouped one.
 std::vector<ColibriCheck> colibri_checks(const ColibriInput& input);
 // Stamps and lone tensors: CO008 to CO011, CO014, CO015, CO018, CO020, CO027, CO110.
-void check_colibri_stamps(ColibriFindings& findings, const ColibriInput& input);
+void check_colibri_stamps(FileFindings& findings, const ColibriInput& input);
 // The model as a whole: CO019, CO022 to CO024.
-void check_colibri_model(ColibriFindings& findings, const ColibriInput& input);
+void check_colibri_model(FileFindings& findings, const ColibriInput& input);
 // CO025; records whose heads are sound are left for the data pass.
-void check_colibri_rans(ColibriFindings& findings, const ColibriInput& input, LintResult& result);
+void check_colibri_rans(FileFindings& findings, const ColibriInput& input, LintResult& result);
 
 // A finding about a weight, with the values that all rules about pairs have; null when it is only counted.
-Diagnostic* colibri_pair_finding(ColibriFindings& findings, Rule rule, const ColibriPair& pair);
+Diagnostic* colibri_pair_finding(FileFindings& findings, Rule rule, const ColibriPair& pair);
 
 // "int4-grouped with group size 48".
 std::string colibri_format_text(colibri::Format format, uint64_t group_size);

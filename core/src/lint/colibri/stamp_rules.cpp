@@ -11,7 +11,7 @@ namespace {
 // From here on a further pass may not fit: 90 % of the cap.
 constexpr uint64_t kStampBudget = (colibri::kStampCap * 9 + 9) / 10;
 
-void report_stamp_refusal(ColibriFindings& findings, const colibri::StampRefusal& refusal) {
+void report_stamp_refusal(FileFindings& findings, const colibri::StampRefusal& refusal) {
   using colibri::StampFault;
   Rule rule = Rule::CO008;
   if (refusal.fault == StampFault::kConflict) rule = Rule::CO009;
@@ -34,7 +34,7 @@ void report_stamp_refusal(ColibriFindings& findings, const colibri::StampRefusal
                      {"cap", colibri::kStampCap}};
 }
 
-void check_each_stamp(ColibriFindings& findings, const ColibriInput& input) {
+void check_each_stamp(FileFindings& findings, const ColibriInput& input) {
   const ColibriContainer& container = *input.container;
   for (const auto& entry : container.stamps) {
     const TreeFile* file = entry.first;
@@ -60,7 +60,7 @@ void check_each_stamp(ColibriFindings& findings, const ColibriInput& input) {
   }
 }
 
-void check_budget(ColibriFindings& findings, const ColibriInput& input) {
+void check_budget(FileFindings& findings, const ColibriInput& input) {
   std::vector<std::string_view> names;
   for (const auto& [file, stamp] : input.container->stamps) names.push_back(stamp.first);
   std::sort(names.begin(), names.end());
@@ -70,7 +70,7 @@ void check_budget(ColibriFindings& findings, const ColibriInput& input) {
     finding->values = {{"count", count}, {"cap", colibri::kStampCap}};
 }
 
-void check_lone_tensors(ColibriFindings& findings, const ColibriInput& input) {
+void check_lone_tensors(FileFindings& findings, const ColibriInput& input) {
   const ColibriContainer& container = *input.container;
   const auto add = [&](const ColibriTensor& tensor, Rule rule, const char* key, std::string value) {
     Diagnostic* finding = findings.of(std::string(tensor.file->path)).add(rule);
@@ -85,7 +85,7 @@ void check_lone_tensors(ColibriFindings& findings, const ColibriInput& input) {
   for (const ColibriTensor& tensor : container.lone_weights) add(tensor, Rule::CO018, "lacks", ".qs");
 }
 
-void check_unknown_shapes(ColibriFindings& findings, const ColibriInput& input) {
+void check_unknown_shapes(FileFindings& findings, const ColibriInput& input) {
   uint64_t count = 0;
   const std::string* first = nullptr;
   for (const ColibriPair& pair : input.container->pairs) {
@@ -101,7 +101,7 @@ void check_unknown_shapes(ColibriFindings& findings, const ColibriInput& input) 
 
 }  // namespace
 
-void check_colibri_stamps(ColibriFindings& findings, const ColibriInput& input) {
+void check_colibri_stamps(FileFindings& findings, const ColibriInput& input) {
   for (const colibri::StampRefusal& refusal : input.container->refusals)
     report_stamp_refusal(findings, refusal);
   check_each_stamp(findings, input);

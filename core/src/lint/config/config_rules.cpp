@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lint/config/family_check.h"
+#include "lint/config/model_facts.h"
 
 namespace tftf {
 namespace {
@@ -45,15 +46,34 @@ std::string object_problem(std::string_view text, const JsonDocument& document) 
   return {};
 }
 
-// How config.json or the files beside it say that the model is quantised: the method's name.
-std::optional<std::string> quantisation_method(const ConfigInput& input, const JsonValue& config) {
-  if (const JsonValue* section = config.get("quantization_config"))
-    return std::string(section->string("quant_method").value_or("no quant_method"));
-  if (config.get("quantization")) return "mlx";
-  if (input.has_hf_quant_config) return "hf_quant_config.json";
-  if (input.has_quantize_config) return "quantize_config.json";
-  if (input.has_quant_config) return "quant_config.json";
+// The words of CF029 for what says that the model is quantised; nothing when nothing does.
+std::optional<std::string> quantisation_method(const QuantConfig& quant) {
+  if (quant.section)
+    return std::string(
+        quant.section->string("quant_method")
+            .value_or(quant.method.empty() ? "no quant_method" : std::string_view(quant.method)));
+  if (quant.mlx) return "mlx";
+  if (quant.hf_quant) return "hf_quant_config.json";
+  if (quant.gptq_file) return "quantize_config.json";
+  if (quant.awq_file) return "quant_config.json";
   return std::nullopt;
+}
+
+// The place of the section in config.json, wherever it is nested.
+void point_at_section(Diagnostic& to, const JsonValue& config, const JsonValue* section) {
+  for (const JsonValue::Member& outer : config.members) {
+    if (&outer.second != section) {
+      for (const JsonValue::Member& inner : outer.second.members) {
+        if (&inner.second != section) continue;
+        const std::string_view keys[] = {outer.first, inner.first};
+        to.pointer = json_pointer(keys);
+        to.offset = section->begin;
+      }
+      continue;
+    }
+    to.pointer = json_pointer({{outer.first}});
+    to.offset = section->begin;
+  }
 }
 
 void check_dtype(const ConfigInput& input, const JsonValue& config, const std::string& file,
@@ -113,9 +133,13 @@ Diagnostics check_config(const ConfigInput& input, std::optional<TiedTensors>* t
       out.push_back(finding(Rule::CF002, input.folder.empty() ? "." : input.folder, {}));
     return out;
   }
-  JsonDocument parsed;
-  if (!input.config) parsed = parse_json(*input.config_text, JsonDialect::kPython);
-  const JsonDocument& document = input.config ? *input.config : parsed;
+  Checkpoint alone;  // config.json and nothing beside it
+  if (!input.config) {
+    SideFile& side = alone.side_files.emplace_back();
+    side.name = "config.json";
+    side.document = parse_json(*input.config_text, JsonDialect::kPython);
+  }
+  const JsonDocument& document = input.config ? *input.config : alone.side_files[0].document;
   const JsonValue& config = document.root;
   if (std::string problem = object_problem(*input.config_text, document); !problem.empty()) {
     out.push_back(finding(Rule::CF001, file, {{"detail", std::move(problem)}}));
@@ -124,10 +148,11 @@ Diagnostics check_config(const ConfigInput& input, std::optional<TiedTensors>* t
   }
   if (!input.has_checked_file) return out;
 
-  const std::optional<std::string> method = quantisation_method(input, config);
+  const QuantConfig quant = input.quant ? *input.quant : read_quant_config(alone);
+  const std::optional<std::string> method = quantisation_method(quant);
   if (method) {
     out.push_back(finding(Rule::CF029, file, {{"method", *method}}));
-    point(out.back(), config, config.get("quantization_config") ? "quantization_config" : "quantization");
+    point_at_section(out.back(), config, quant.section ? quant.section : quant.mlx);
   } else if (!input.is_colibri) {
     check_dtype(input, config, file, out);
   }
@@ -135,6 +160,13 @@ Diagnostics check_config(const ConfigInput& input, std::optional<TiedTensors>* t
   const bool named = model_type && model_type->is_string();
   if (named) check_config_formats(input, out);
   const FamilyChoice choice = named ? find_family(model_type->text) : FamilyChoice();
+  if (named) {
+    const ModelFacts facts(input, config, model_type->text, choice.family != nullptr, file);
+    check_parts(out, facts);
+    check_experts(out, facts);
+    check_wrappers(out, facts);
+    check_embeddings(out, facts, tied);
+  }
   if (!choice.family) {
     DiagnosticValue value;
     if (model_type) value = named ? model_type->text : model_type->brief();

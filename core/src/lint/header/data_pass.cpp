@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "lint/colibri/judgement.h"
+#include "lint/header/value_pieces.h"
 #include "tftf/base/checked.h"
 #include "tftf/quant/colibri/rans_check.h"
 #include "tftf/simd/floats.h"
@@ -20,6 +21,9 @@ constexpr uint64_t kMinDuplicateElements = 64;
 struct Task {
   TensorPlace place;
   DType dtype{};
+  DType scanned{};  // as which its values are read
+  uint32_t stack = PlaceTable::kNone;
+  uint32_t scales = PlaceTable::kNone;
   uint64_t offset = 0;  // in the file
   uint64_t bytes = 0;
   uint64_t elements = 0;
@@ -70,7 +74,10 @@ struct DataPass::State {
   std::vector<double> firsts;
   std::vector<ContentHash> hashes;  // per piece, then per task
   std::vector<Pair> pairs;
-  std::vector<uint32_t> same;  // per task: one with the same bytes, itself when none is known
+  ScalePieces scale_pieces;                // of the second stage, behind those of the pairs
+  uint64_t first_scales = 0;               // piece of the second stage
+  std::vector<std::vector<bool>> experts;  // by stack: those with an element that is not zero
+  std::vector<uint32_t> same;              // per task: one with the same bytes, itself when none is known
   std::vector<std::string> reasons;
   std::vector<bool> bad;
   uint64_t pieces = 0;
@@ -99,6 +106,7 @@ struct DataPass::State {
     return task;
   }
   void find_pairs();
+  void find_scales();
   void cut_colibri();
   Part tensor_part(TensorPlace place, uint64_t begin, uint64_t length) const {
     const HeaderScan& scan = result->files[place.file].scan;
@@ -156,6 +164,10 @@ DataPass::Piece DataPass::State::colibri_piece(const ColibriPiece& piece) const 
 DataPass::DataPass(const LintResult& result) : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.result = &result;
+  PlaceTable stacks, scales;
+  for (uint32_t i = 0; i < result.expert_stacks.size(); ++i) stacks.insert(result.expert_stacks[i].tensor, i);
+  for (uint32_t i = 0; i < result.scale_checks.size(); ++i) scales.insert(result.scale_checks[i].scales, i);
+  for (const ExpertStack& stack : result.expert_stacks) s.experts.emplace_back(to_size(stack.experts));
   s.reasons.resize(result.files.size());
   s.bad.resize(result.files.size());
   for (size_t f = 0; f < result.files.size(); ++f) {
@@ -167,7 +179,11 @@ DataPass::DataPass(const LintResult& result) : state_(std::make_unique<State>())
       if (info.end <= info.begin) continue;
       Task task;
       task.place = {static_cast<uint32_t>(f), static_cast<uint32_t>(t)};
-      task.dtype = info.dtype;
+      task.dtype = task.scanned = info.dtype;
+      task.stack = stacks.find(task.place);
+      task.scales = scales.find(task.place);
+      if (task.scales != PlaceTable::kNone && result.scale_checks[task.scales].exponents)
+        task.scanned = DType::F8_E8M0;
       task.offset = scan.header.data_offset() + info.begin;
       task.bytes = info.bytes();
       task.elements = elements_in(info.dtype, task.bytes);
@@ -206,6 +222,7 @@ DataPass::Piece DataPass::piece(uint64_t index) const {
     out.parts[0] = s.part(task, index - task.first_piece);
     return out;
   }
+  if (index >= s.first_scales) return s.scale_pieces.piece(index - s.first_scales);
   const Pair& pair = s.pairs[s.pair_of(index)];
   out.count = 2;
   out.parts[0] = s.part(s.tasks[pair.one], index - pair.first_piece);
@@ -217,6 +234,10 @@ DataPass::Found DataPass::run(uint64_t index, std::array<Bytes, 2> bytes,
                               const KernelTable& kernels) const noexcept {
   const State& s = *state_;
   Found found;
+  if (s.stage == 2 && index >= s.first_scales) {
+    found.scales = s.scale_pieces.run(index - s.first_scales, bytes[0], bytes[1]);
+    return found;
+  }
   if (s.stage == 2) {
     found.equal = bytes[0].size() == bytes[1].size() &&
                   std::memcmp(bytes[0].data(), bytes[1].data(), bytes[0].size()) == 0;
@@ -238,7 +259,10 @@ DataPass::Found DataPass::run(uint64_t index, std::array<Bytes, 2> bytes,
   }
   const Task& task = s.tasks[s.task_of(index)];
   const uint64_t first = elements_in(task.dtype, task.piece_bytes) * (index - task.first_piece);
-  kernels.scan(task.dtype, bytes[0].data(), first, elements_in(task.dtype, bytes[0].size()), found.scan);
+  kernels.scan(task.scanned, bytes[0].data(), first, elements_in(task.dtype, bytes[0].size()), found.scan);
+  if (task.stack != PlaceTable::kNone)
+    found.live_experts = live_experts(s.result->expert_stacks[task.stack], task.dtype,
+                                      (index - task.first_piece) * task.piece_bytes, bytes[0], found.scan);
   found.hash = content_hash(bytes[0]);
   if (first == 0) {
     found.first = element_as_f64(task.dtype == DType::C64 ? DType::F32 : task.dtype, bytes[0].data(), 0);
@@ -248,6 +272,10 @@ DataPass::Found DataPass::run(uint64_t index, std::array<Bytes, 2> bytes,
 
 void DataPass::add(uint64_t index, const Found& found) {
   State& s = *state_;
+  if (s.stage == 2 && index >= s.first_scales) {
+    s.scale_pieces.add(index - s.first_scales, found.scales);
+    return;
+  }
   if (s.stage == 2) {
     Pair& pair = s.pairs[s.pair_of(index)];
     pair.equal = pair.equal && found.equal;
@@ -266,6 +294,8 @@ void DataPass::add(uint64_t index, const Found& found) {
   }
   const size_t number = s.task_of(index);
   merge(s.scans[number], found.scan);
+  for (const auto& [begin, last] : found.live_experts)
+    for (uint32_t expert = begin; expert <= last; ++expert) s.experts[s.tasks[number].stack][expert] = true;
   s.hashes[to_size(index)] = found.hash;
   if (index == s.tasks[number].first_piece) s.firsts[number] = found.first;
 }
@@ -309,6 +339,20 @@ void DataPass::State::find_pairs() {
   }
 }
 
+// Scales that are not all positive, of files that could be read.
+void DataPass::State::find_scales() {
+  std::vector<uint32_t> checks;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].scales == PlaceTable::kNone || (scans[i].zero == 0 && scans[i].negative == 0)) continue;
+    const ScaleCheck& check = result->scale_checks[tasks[i].scales];
+    if (check.signs && !bad[check.scales.file] && !bad[check.codes.file]) checks.push_back(tasks[i].scales);
+  }
+  first_scales = pieces;
+  scale_pieces.cut(*result, checks);
+  pieces += scale_pieces.count();
+  bytes += scale_pieces.bytes();
+}
+
 bool DataPass::next_stage() {
   State& s = *state_;
   if (s.stage == 2) {
@@ -336,6 +380,7 @@ bool DataPass::next_stage() {
   s.stage = 2;
   s.pieces = s.bytes = 0;
   s.find_pairs();
+  s.find_scales();
   return s.pieces != 0 || next_stage();
 }
 
@@ -380,11 +425,17 @@ std::vector<FileStatistics> DataPass::take() {
     to.largest = scan_max_magnitude(task.dtype, scan);
     to.bool_count = scan.bad_bool;
     to.first_bool = index_or_zero(scan.first_bad_bool);
-    to.all_zero = scan.zero == scan.count;
+    to.all_zero = task.scanned == task.dtype ? scan.zero == scan.count : scan.all_zero_bits();
     to.zero_bytes = scan.all_zero_bits();
     to.constant = scan.constant;
     to.hash[0] = uint64_t{s.representative(i)} + 1;
     to.first = s.firsts[i];
+    if (const auto scales = s.scale_pieces.seen().find(task.scales); scales != s.scale_pieces.seen().end())
+      to.scales = scales->second;
+    if (task.stack == PlaceTable::kNone || to.all_zero) continue;
+    const std::vector<bool>& live = s.experts[task.stack];
+    for (size_t expert = 0; expert < live.size(); ++expert)
+      if (!live[expert]) to.zero_experts.push_back(expert);
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "container/finding_list.h"
@@ -119,7 +120,7 @@ void check_tail(FindingList& list, std::vector<Seen> tensors, uint64_t data_byte
 void check_adapter_values(FindingList& list, const LintedFile& file, const std::vector<Seen>& tensors) {
   const LoraTensors names = find_lora_tensors(file.scan.header);
   uint64_t factors = 0;
-  bool all_zero = true;
+  std::vector<std::string_view> zero_modules;  // of factors that are zero, by tensor name
   for (const Seen& seen : tensors) {
     if (is_alpha_name(names, seen.tensor->name) && seen.elements == 1) {
       const double value = seen.statistics->first;
@@ -135,11 +136,111 @@ void check_adapter_values(FindingList& list, const LintedFile& file, const std::
     if (name->part != LoraPart::kB && name->part != LoraPart::kUp && name->part != LoraPart::kEmbeddingA)
       continue;
     ++factors;
-    all_zero = all_zero && seen.statistics->all_zero;
+    if (seen.statistics->all_zero) zero_modules.push_back(name->module);
   }
-  if (factors == 0 || !all_zero) return;
-  if (Diagnostic* finding = list.add(Rule::LO014)) finding->values = {{"count", factors}};
+  if (zero_modules.empty()) return;
+  const bool all = zero_modules.size() == factors;
+  Diagnostic* finding = list.add(all ? Rule::LO014 : Rule::LO033);
+  if (!finding) return;
+  finding->values = {{"count", static_cast<uint64_t>(zero_modules.size())}};
+  if (all) return;
+  const std::string_view first = *std::min_element(zero_modules.begin(), zero_modules.end());
+  finding->subject = std::string(first);
+  finding->values.emplace_back("total", factors);
+  finding->values.emplace_back("module", std::string(without_peft_prefix(first)));
 }
+
+// The values of scales, codes and stacked experts: CF050, QT350, QT352, QT353, QT355, QT356.
+class QuantValueRules {
+ public:
+  QuantValueRules(const LintResult& result, const std::vector<FileStatistics>& statistics)
+      : result_(result), statistics_(statistics), lists_(result.files.size()) {}
+
+  void run() {
+    for (const ScaleCheck& check : result_.scale_checks) check_scales(check);
+    for (const TensorPlace place : result_.code_checks)
+      if (const TensorStatistics* found = seen(place)) report_not_finite(Rule::QT356, place, *found);
+    for (const TensorPlace place : result_.ternary_checks) check_ternary(place);
+    for (const ExpertStack& stack : result_.expert_stacks) check_experts(stack.tensor);
+  }
+
+  // The findings of one file; null when there are none.
+  FindingList* of(size_t file) { return lists_[file] ? &*lists_[file] : nullptr; }
+
+ private:
+  static constexpr uint8_t kZeroTernary = 0x55;  // four values, all 0
+  static constexpr size_t kMostListed = 24;
+
+  const TensorStatistics* seen(TensorPlace at) const {
+    if (at.file >= statistics_.size() || at.tensor >= statistics_[at.file].tensors.size()) return nullptr;
+    return info(at).bytes() == 0 ? nullptr : &statistics_[at.file].tensors[at.tensor];
+  }
+  const TensorInfo& info(TensorPlace at) const {
+    return result_.files[at.file].scan.header.tensors[at.tensor];
+  }
+
+  Diagnostic* report(Rule rule, TensorPlace place) {
+    std::optional<FindingList>& list = lists_[place.file];
+    if (!list) list.emplace(result_.files[place.file].path, HeaderOptions().max_findings);
+    Diagnostic* finding = list->add(rule);
+    if (!finding) return nullptr;
+    finding->subject = info(place).name;
+    finding->values = {{"tensor", info(place).name}};
+    return finding;
+  }
+
+  void report_not_finite(Rule rule, TensorPlace place, const TensorStatistics& found) {
+    const uint64_t count = found.nan_count + found.infinity_count;
+    if (count == 0) return;
+    const uint64_t first = found.nan_count == 0        ? found.first_infinity
+                           : found.infinity_count == 0 ? found.first_nan
+                                                       : std::min(found.first_nan, found.first_infinity);
+    report_counted(rule, place, count, first);
+  }
+
+  void report_counted(Rule rule, TensorPlace place, uint64_t count, uint64_t first) {
+    Diagnostic* finding = report(rule, place);
+    if (!finding) return;
+    finding->values.emplace_back("count", count);
+    finding->values.emplace_back("index", first);
+  }
+
+  void check_scales(const ScaleCheck& check) {
+    const TensorStatistics* found = seen(check.scales);
+    if (!found) return;
+    report_not_finite(Rule::QT350, check.scales, *found);
+    if (!check.signs) return;
+    const ScaleSeen& scales = found->scales;
+    if (scales.lost != 0) report_counted(Rule::QT352, check.scales, scales.lost, scales.first_lost);
+    if (scales.negative != 0)
+      report_counted(Rule::QT353, check.scales, scales.negative, scales.first_negative);
+  }
+
+  void check_ternary(TensorPlace place) {
+    const TensorStatistics* found = seen(place);
+    if (found && found->constant && found->first == kZeroTernary) report(Rule::QT355, place);
+  }
+
+  void check_experts(TensorPlace place) {
+    const TensorStatistics* found = seen(place);
+    if (!found || found->zero_experts.empty()) return;
+    Diagnostic* finding = report(Rule::CF050, place);
+    if (!finding) return;
+    std::vector<std::string> experts;
+    for (const uint64_t expert : found->zero_experts) {
+      if (experts.size() == kMostListed) {
+        experts.push_back("and " + std::to_string(found->zero_experts.size() - kMostListed) + " more");
+        break;
+      }
+      experts.push_back(std::to_string(expert));
+    }
+    finding->values.emplace_back("experts", std::move(experts));
+  }
+
+  const LintResult& result_;
+  const std::vector<FileStatistics>& statistics_;
+  std::vector<std::optional<FindingList>> lists_;  // by file
+};
 
 // The tensors with data that were looked at, by name.
 std::vector<Seen> seen_tensors(const LintedFile& file, const FileStatistics& statistics) {
@@ -160,6 +261,8 @@ std::vector<Seen> seen_tensors(const LintedFile& file, const FileStatistics& sta
 Diagnostics check_data(const LintResult& result, const std::vector<FileStatistics>& statistics,
                        std::vector<OmittedFindings>* omitted) {
   Diagnostics out;
+  QuantValueRules values(result, statistics);
+  values.run();
   for (size_t i = 0; i < result.files.size() && i < statistics.size(); ++i) {
     const LintedFile& file = result.files[i];
     if (!statistics[i].unreadable.empty()) {
@@ -175,9 +278,12 @@ Diagnostics check_data(const LintResult& result, const std::vector<FileStatistic
     check_duplicates(list, tensors);
     check_tail(list, tensors, file.scan.file_size - file.scan.header.data_offset());
     if (file.adapter) check_adapter_values(list, file, tensors);
-    if (omitted)
-      for (const auto& [rule, count] : list.omitted()) omitted->push_back({file.path, rule, count});
-    for (Diagnostic& finding : list.take()) out.push_back(std::move(finding));
+    for (FindingList* one : {&list, values.of(i)}) {
+      if (!one) continue;
+      if (omitted)
+        for (const auto& [rule, count] : one->omitted()) omitted->push_back({file.path, rule, count});
+      for (Diagnostic& finding : one->take()) out.push_back(std::move(finding));
+    }
   }
 
   auto place = [&](const TensorPlace& at) -> const TensorStatistics* {

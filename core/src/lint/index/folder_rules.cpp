@@ -179,4 +179,16 @@ void check_folder(Diagnostics& findings, const Tree& tree, const TreeFolder& fol
   check_dtypes(findings, tree, folder);
 }
 
+void check_empty_index(Diagnostics& findings, const Tree& tree, const TreeFolder& folder,
+                       const TreeFile* index, std::string_view model_type) {
+  if (!index || !index->index->map.empty() || model_type.empty()) return;
+  if (tree.file_in(folder, "adapter_config.json") || tree.file_in(folder, "adapter_model.safetensors"))
+    return;
+  const std::optional<IndexName> name = parse_index_name(index->name);
+  if (name && tree.file_in(folder, single_file_name(*name))) return;
+  Diagnostic& finding = findings.emplace_back();
+  finding.rule = Rule::IX040;
+  finding.file = std::string(index->path);
+}
+
 }  // namespace tftf

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lint/index/index_rules.h"
@@ -25,6 +26,10 @@ struct FileReferences {
 // IX018 to IX025 and ST090. `indexes`: of that folder, by name.
 void check_folder(Diagnostics& findings, const Tree& tree, const TreeFolder& folder,
                   const std::vector<FolderIndex>& indexes, const std::vector<FileReferences>& references);
+
+// IX040: `index`, the one that decides the folder's weights (null: none), maps nothing. `model_type` as config.json has it.
+void check_empty_index(Diagnostics& findings, const Tree& tree, const TreeFolder& folder,
+                       const TreeFile* index, std::string_view model_type);
 
 // IX028 to IX031 by the folder's model_index.json, which was read.
 void check_pipeline(Diagnostics& findings, const Tree& tree, const TreeFolder& folder, const TreeFile& file);

@@ -57,7 +57,7 @@ std::string suite_of(const ReportInput& input, const std::string& file) {
 
 bool belongs(Rule rule, bool is_folder) {
   const std::string_view family = rule_info(rule).id.substr(0, 2);
-  if (family == "LO" || family == "CO") return true;
+  if (family == "LO" || family == "CO" || family == "QT") return true;
   return (family == "ST") != is_folder;
 }
 

@@ -11,10 +11,22 @@ constexpr std::string_view kFormats[] = {"text", "json", "sarif", "github", "jun
 
 // Rules that see values: all of spec lint-rules 3.9, and those marked "Data pass" in other families.
 bool needs_data(Rule rule) {
-  return (rule >= Rule::ST080 && rule <= Rule::ST088) || rule == Rule::CF031 || rule == Rule::LO014;
+  switch (rule) {
+    case Rule::CF031:
+    case Rule::CF050:
+    case Rule::LO014:
+    case Rule::LO033:
+    case Rule::QT352:
+    case Rule::QT353:
+    case Rule::QT355:
+    case Rule::QT356:
+      return true;
+    default:
+      return rule >= Rule::ST080 && rule <= Rule::ST088;
+  }
 }
 
-bool needs_base(Rule rule) { return rule == Rule::LO010 || rule == Rule::LO011; }
+bool needs_base(Rule rule) { return rule == Rule::LO010 || rule == Rule::LO011 || rule == Rule::LO030; }
 
 }  // namespace
 
