@@ -1,0 +1,52 @@
+#include "lint/layout/checkpoint_view.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tftf {
+
+CheckpointView::CheckpointView(Tree& tree, std::vector<uint32_t> files, const TreeFolder* folder)
+    : tree_(tree), files_(std::move(files)) {
+  for (const std::string_view name : side_file_names()) {
+    const TreeFile* file = folder ? tree.file_in(*folder, name) : nullptr;
+    if (!file || !file->has_text()) continue;
+    SideFile& side = checkpoint_.side_files.emplace_back();
+    side.name = std::string(name);
+    side.document = parse_json(file->text, JsonDialect::kPython);
+  }
+}
+
+void CheckpointView::lend() {
+  size_t count = 0;
+  for (const uint32_t number : files_) {
+    TreeFile& file = tree_.files[number];
+    Shard& shard = checkpoint_.shards.emplace_back();
+    shard.name = std::string(file.path);
+    shard.size = file.size;
+    shard.readable = true;
+    shard.status = file.sound() ? ShardStatus::kOk : ShardStatus::kBroken;
+    shard.header = std::move(file.scan->header);
+    count += shard.header.tensors.size();
+  }
+  checkpoint_.order.reserve(count);
+  checkpoint_.by_name.reserve(count);
+  for (uint32_t s = 0; s < checkpoint_.shards.size(); ++s) {
+    const std::vector<TensorInfo>& tensors = checkpoint_.shards[s].header.tensors;
+    const auto first = static_cast<std::ptrdiff_t>(checkpoint_.order.size());
+    for (uint32_t t = 0; t < tensors.size(); ++t) checkpoint_.order.push_back({s, t});
+    std::sort(checkpoint_.order.begin() + first, checkpoint_.order.end(),
+              [&](TensorRef a, TensorRef b) { return tensors[a.tensor].name < tensors[b.tensor].name; });
+    for (auto at = checkpoint_.order.begin() + first; at != checkpoint_.order.end(); ++at)
+      duplicates_ = !checkpoint_.by_name.emplace(tensors[at->tensor].name, *at).second || duplicates_;
+  }
+}
+
+void CheckpointView::give_back() {
+  for (size_t i = 0; i < checkpoint_.shards.size(); ++i)
+    tree_.files[files_[i]].scan->header = std::move(checkpoint_.shards[i].header);
+  checkpoint_.shards.clear();
+  checkpoint_.order.clear();
+  checkpoint_.by_name.clear();
+}
+
+}  // namespace tftf
