@@ -1,6 +1,7 @@
 #include "lint/layout/checkpoint_view.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace tftf {
@@ -32,13 +33,22 @@ void CheckpointView::lend() {
   checkpoint_.by_name.reserve(count);
   for (uint32_t s = 0; s < checkpoint_.shards.size(); ++s) {
     const std::vector<TensorInfo>& tensors = checkpoint_.shards[s].header.tensors;
-    const auto first = static_cast<std::ptrdiff_t>(checkpoint_.order.size());
-    for (uint32_t t = 0; t < tensors.size(); ++t) checkpoint_.order.push_back({s, t});
-    std::sort(checkpoint_.order.begin() + first, checkpoint_.order.end(),
-              [&](TensorRef a, TensorRef b) { return tensors[a.tensor].name < tensors[b.tensor].name; });
-    for (auto at = checkpoint_.order.begin() + first; at != checkpoint_.order.end(); ++at)
-      duplicates_ = !checkpoint_.by_name.emplace(tensors[at->tensor].name, *at).second || duplicates_;
+    for (uint32_t t = 0; t < tensors.size(); ++t) {
+      checkpoint_.order.push_back({s, t});
+      const auto [at, fresh] = checkpoint_.by_name.emplace(tensors[t].name, TensorRef{s, t});
+      duplicates_ = duplicates_ || !fresh;
+      at->second = {s, t};  // of equal names the last counts
+    }
   }
+  if (duplicates_)
+    std::erase_if(checkpoint_.order, [&](TensorRef ref) {
+      const TensorRef last = checkpoint_.by_name.at(checkpoint_.info(ref).name);
+      return last.shard != ref.shard || last.tensor != ref.tensor;
+    });
+  std::sort(checkpoint_.order.begin(), checkpoint_.order.end(), [&](TensorRef a, TensorRef b) {
+    return std::pair(a.shard, std::string_view(checkpoint_.info(a).name)) <
+           std::pair(b.shard, std::string_view(checkpoint_.info(b).name));
+  });
 }
 
 void CheckpointView::give_back() {
