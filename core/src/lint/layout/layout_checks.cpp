@@ -170,7 +170,7 @@ std::vector<LintRequest> LayoutChecks::want() {
       }
     }
     if (!unit->facts.model_folder) continue;
-    for (const ShardRange& one : unit->reads.want()) request(one.shard, one.range);
+    for (const ShardRead& one : unit->reads.want()) request(one.shard, one.range);
   }
   return out;
 }

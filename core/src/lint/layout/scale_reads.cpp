@@ -31,8 +31,8 @@ void ScaleReads::choose(const QuantFacts& facts) {
   std::sort(places_.begin(), places_.end());
 }
 
-std::vector<ShardRange> ScaleReads::want() {
-  std::vector<ShardRange> out;
+std::vector<ShardRead> ScaleReads::want() {
+  std::vector<ShardRead> out;
   if (!chosen_) {
     chosen_ = true;
     for (const auto& [place, scale] : places_) {
@@ -46,7 +46,7 @@ std::vector<ShardRange> ScaleReads::want() {
       }
       out.push_back({place.first, {place.second, end - place.second}});
     }
-    for (const ShardRange& range : out) asked_[{range.shard, range.range.offset}] = range.range.length;
+    for (const ShardRead& range : out) asked_[{range.shard, range.range.offset}] = range.range.length;
     if (!out.empty()) return out;
   }
   if (!asked_.empty()) return out;
@@ -84,7 +84,7 @@ void ScaleReads::start_codes() {
   std::sort(codes_.begin(), codes_.end(), [](const Codes& a, const Codes& b) { return a.module < b.module; });
 }
 
-bool ScaleReads::supply(const ShardRange& range, Bytes bytes) {
+bool ScaleReads::supply(const ShardRead& range, Bytes bytes) {
   const std::pair<uint32_t, uint64_t> place{range.shard, range.range.offset};
   if (const auto scales = asked_.find(place);
       scales != asked_.end() && scales->second == range.range.length) {
@@ -104,7 +104,7 @@ bool ScaleReads::supply(const ShardRange& range, Bytes bytes) {
   return true;
 }
 
-void ScaleReads::supply_scales(const ShardRange& range, Bytes bytes) {
+void ScaleReads::supply_scales(const ShardRead& range, Bytes bytes) {
   auto at = std::lower_bound(places_.begin(), places_.end(),
                              std::pair(std::pair(range.shard, range.range.offset), uint32_t{0}));
   for (; at != places_.end() && at->first.first == range.shard; ++at) {

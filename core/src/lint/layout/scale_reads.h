@@ -13,7 +13,7 @@
 namespace tftf {
 
 // A range of a shard of the checkpoint.
-struct ShardRange {
+struct ShardRead {
   uint32_t shard = 0;
   ByteRange range;
 };
@@ -23,9 +23,9 @@ class ScaleReads {
   // The scales of one element of the quantised modules; `facts` must outlive this.
   void choose(const QuantFacts& facts);
   // Ranges not given before; more may come after their answers.
-  std::vector<ShardRange> want();
+  std::vector<ShardRead> want();
   // False when the range is not one of these. No bytes: it could not be read.
-  bool supply(const ShardRange& range, Bytes bytes);
+  bool supply(const ShardRead& range, Bytes bytes);
 
   // By number in QuantModules::scales; nothing when it was not read.
   std::optional<double> value(uint32_t scale) const;
@@ -41,7 +41,7 @@ class ScaleReads {
     bool failed = false;
   };
   void start_codes();
-  void supply_scales(const ShardRange& range, Bytes bytes);
+  void supply_scales(const ShardRead& range, Bytes bytes);
   void supply_codes(Codes& codes, Bytes bytes);
 
   const QuantFacts* facts_ = nullptr;
