@@ -82,7 +82,21 @@ std::string parent_of(const std::string& path) {
   return parent.string();
 }
 
+Result<std::vector<NamedTensor>> load_torch(const std::string& path) {
+  auto source = open_file_source(path);
+  if (!source) return std::move(source).error();
+  auto bytes = read_range(path, 0, (*source)->size());
+  if (!bytes) return std::move(bytes).error();
+  auto tensors = read_torch_state(*bytes);
+  if (tensors) return tensors;
+  Error error = std::move(tensors).error();
+  error.message = "Adapter " + quote_name(path) + ": " + error.message;
+  error.file = path;
+  return error;
+}
+
 Result<std::vector<NamedTensor>> load_file(const std::string& path, uint64_t max_header) {
+  if (is_torch_file(path)) return load_torch(path);
   ReaderOptions options;
   options.mode = ReadMode::kTransform;
   options.max_header = max_header;
