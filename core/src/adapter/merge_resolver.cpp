@@ -44,7 +44,12 @@ Result<MergeResolution> Resolver::resolve() {
   TFTF_TRY(place_saved());
   find_parameters();
   find_axes();
+  TFTF_TRY(place_single_experts());
   for (size_t first = 0; first < modules_.size();) {
+    if (placed_.count(&modules_[first]) > 0) {
+      ++first;
+      continue;
+    }
     Wrappers wrappers;  // modules_ are sorted by module and nesting
     for (size_t i = first; i < modules_.size() && modules_[i].own == modules_[first].own; ++i)
       wrappers.push_back(&modules_[i]);
