@@ -124,6 +124,18 @@ Result<std::vector<NamedTensor>> load_dcp(const std::string& folder, std::vector
   }
 }
 
+// Files of a tokenizer in the adapter's folder: they say how its tokens are numbered, and do not come along.
+std::optional<std::string> tokenizer_notice(const std::string& folder) {
+  std::string there;
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "added_tokens.json",
+                           "special_tokens_map.json", "chat_template.jinja"}) {
+    if (is_file(in_folder(folder, name))) there += (there.empty() ? "" : ", ") + quote_name(name);
+  }
+  if (there.empty()) return std::nullopt;
+  return "The adapter has a tokenizer of its own beside it (" + there +
+         "); the result keeps the model's: copy them over it where tokens were added.";
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Adapter>> read_adapter(const AdapterRequest& request) {
@@ -162,6 +174,9 @@ Result<std::shared_ptr<const Adapter>> read_adapter(const AdapterRequest& reques
     auto read = read_config(request.config ? *request.config : path_of(*found->config));
     if (!read) return std::move(read).error();
     config = *std::move(read);
+  }
+  if (folder) {
+    if (auto tokenizer = tokenizer_notice(path)) found->notices.push_back(*std::move(tokenizer));
   }
   const std::string place = path_of(found->path);
   auto tensors =

@@ -274,10 +274,12 @@ Result<void> Resolver::check_replacement(const NamedTensor& tensor, const Tensor
                           " of shape " + shape_text(was) + ": more than the number of rows differs",
                       shape_text(was), shape_text(is));
   }
-  result_.notices.push_back(
-      "Tensor " + quote_name(base.name) + " becomes " + shape_text(is) + " instead of " + shape_text(was) +
-      ", as saved with the adapter; num_labels in config.json must follow if it is a head of "
-      "classes.");
+  const bool embeddings = embeddings_ && base_[*embeddings_].name == base.name;
+  result_.notices.push_back("Tensor " + quote_name(base.name) + " becomes " + shape_text(is) +
+                            " instead of " + shape_text(was) + ", as saved with the adapter" +
+                            (embeddings
+                                 ? "; vocab_size follows it."
+                                 : "; num_labels in config.json must follow if it is a head of classes."));
   return {};
 }
 
