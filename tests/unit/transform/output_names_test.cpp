@@ -13,8 +13,9 @@ namespace {
 const std::vector<TestTensor> kTensors = {{"a.b.q.weight", DType::F32, {1, 2}, f32_bytes({1, 2})},
                                           {"a.b.v.weight", DType::F32, {1, 2}, f32_bytes({3, 4})}};
 
-Result<TransformResult> copied(const std::string& name, std::map<std::string, std::string> beside,
-                               std::vector<Operation> operations = {}, uint64_t shard = uint64_t{20} << 30) {
+Result<TransformResult> passed_through(const std::string& name, std::map<std::string, std::string> beside,
+                                       std::vector<Operation> operations = {},
+                                       uint64_t shard = uint64_t{20} << 30) {
   MemoryModel model;
   for (auto& [file, text] : beside) model.files[file] = text;
   model.files[name] = model_file(kTensors);
@@ -30,21 +31,21 @@ bool holds(const Result<TransformResult>& result, const std::string& name) {
   return result->files.count(name) == 1;
 }
 
-Operation rename(const std::string& pattern, const std::string& replacement) {
+Operation rename_rule(const std::string& pattern, const std::string& replacement) {
   return {"rename", {{"rule", {pattern, replacement}}}};
 }
 
 }  // namespace
 
 TEST_CASE("an adapter stays one file of its name, a part of a pipeline keeps its stem") {
-  const auto adapter = copied("adapter_model.safetensors", {{"adapter_config.json", "{}"}}, {}, 1);
+  const auto adapter = passed_through("adapter_model.safetensors", {{"adapter_config.json", "{}"}}, {}, 1);
   CHECK(holds(adapter, "adapter_model.safetensors"));
   CHECK_FALSE(holds(adapter, "model.safetensors.index.json"));
-  const auto part = copied("diffusion_pytorch_model.safetensors", {{"config.json", "{}"}}, {}, 1);
+  const auto part = passed_through("diffusion_pytorch_model.safetensors", {{"config.json", "{}"}}, {}, 1);
   CHECK(holds(part, "diffusion_pytorch_model-00001-of-00002.safetensors"));
   CHECK(holds(part, "diffusion_pytorch_model-00002-of-00002.safetensors"));
   CHECK(holds(part, "diffusion_pytorch_model.safetensors.index.json"));
-  const auto model = copied("any.safetensors", {}, {}, 1);
+  const auto model = passed_through("any.safetensors", {}, {}, 1);
   CHECK(holds(model, "model-00001-of-00002.safetensors"));
   CHECK(holds(model, "model.safetensors.index.json"));
 }
@@ -53,7 +54,8 @@ TEST_CASE("lists of modules are renamed with their tensors, and what cannot foll
   const std::string config =
       R"({"quantization_config": {"ignore": ["a.b.q", "re:a.*", "a.b.none", "other"], "bits": 4,
   "block_name_to_quantize": "a.b", "extra_config": {"a.b.v": {"bits": 1.50}, "a.*": {}}}})";
-  const auto result = copied("model.safetensors", {{"config.json", config}}, {rename("^a\\.b", "x")});
+  const auto result =
+      passed_through("model.safetensors", {{"config.json", config}}, {rename_rule("^a\\.b", "x")});
   REQUIRE(holds(result, "config.json"));
   CHECK(result->files.at("config.json") ==
         R"({"quantization_config": {"ignore": ["x.q", "re:a.*", "x.none", "other"], "bits": 4,
@@ -67,10 +69,11 @@ TEST_CASE("lists of modules are renamed with their tensors, and what cannot foll
   CHECK_FALSE(warned(result, "other"));
   // Tensors of one module that go different ways.
   const std::string parent = R"({"quantization_config": {"ignore": ["a.b"]}})";
-  const auto split = copied("model.safetensors", {{"config.json", parent}}, {rename("^a\\.b\\.q", "x.q")});
+  const auto split =
+      passed_through("model.safetensors", {{"config.json", parent}}, {rename_rule("^a\\.b\\.q", "x.q")});
   REQUIRE(split.ok());
   CHECK(warned(split, "\"a.b\""));
   // Nothing is renamed: not a byte is touched, whatever the file is.
-  CHECK(copied("model.safetensors", {{"config.json", "{ no JSON"}}).ok());
-  CHECK(copied("model.safetensors", {{"config.json", "{ no JSON"}}, {rename("^zz", "y")}).ok());
+  CHECK(passed_through("model.safetensors", {{"config.json", "{ no JSON"}}).ok());
+  CHECK(passed_through("model.safetensors", {{"config.json", "{ no JSON"}}, {rename_rule("^zz", "y")}).ok());
 }
