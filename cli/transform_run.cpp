@@ -128,7 +128,7 @@ Result<std::vector<Operation>> one_per_adapter(const Operation& merge) {
   std::vector<std::vector<std::string>> adapters;
   for (const Operation::Given& given : merge.options)
     if (given.name == "adapter") adapters.push_back(given.values);
-  if (adapters.size() < 2) return std::vector<Operation>{merge};
+  if (adapters.empty()) return std::vector<Operation>{merge};  // refused where it is read
   const OperationInfo& info = *find_operation(merge.id);
   std::vector<Operation> merges(adapters.size(), Operation{merge.id, {}});
   for (size_t i = 0; i < adapters.size(); ++i) merges[i].options.push_back({"adapter", adapters[i]});
@@ -137,13 +137,14 @@ Result<std::vector<Operation>> one_per_adapter(const Operation& merge) {
   for (const Operation::Given& given : merge.options) {
     if (given.name == "adapter") continue;
     const OptionInfo* option = info.option(given.name);
-    const bool for_all = option == nullptr || option->repeatable || option->kind == OptionKind::kFlag ||
-                         times[given.name] == 1;
+    const bool for_all = option == nullptr || option->kind == OptionKind::kRule ||
+                         option->kind == OptionKind::kFlag || times[given.name] == 1;
     if (!for_all && times[given.name] != adapters.size()) {
       return Error{.code = ErrorCode::kUsage,
                    .message = "--" + given.name + " is given " + std::to_string(times[given.name]) +
-                              " times for " + std::to_string(adapters.size()) +
-                              " adapters: once means all of them, as often as adapters means each in turn.",
+                              " times for " + std::to_string(adapters.size()) + " adapter" +
+                              (adapters.size() == 1 ? "" : "s") +
+                              ": once means all of them, as often as adapters means each in turn.",
                    .found = given.name};
     }
     const size_t at = seen[given.name]++;

@@ -29,16 +29,16 @@ export async function configOf(merge: Operation, session: Session): Promise<Sour
 async function onePerAdapter(merge: Operation): Promise<Operation[]> {
   const given = merge.options ?? [];
   const adapters = given.filter(({ name }) => name === 'adapter');
-  if (merge.id !== 'merge-lora' || merge.adapter !== undefined || adapters.length < 2) return [merge];
+  if (merge.id !== 'merge-lora' || merge.adapter !== undefined || adapters.length === 0) return [merge];
   const known = (await operations()).find(({ id }) => id === merge.id)!.options;
   const times = (name: string): number => given.filter(option => option.name === name).length;
   const forAll = (name: string): boolean => {
     const info = known.find(option => option.name === name);
-    return info === undefined || info.repeatable || info.kind === 'flag' || times(name) === 1;
+    return info === undefined || info.kind === 'rule' || info.kind === 'flag' || times(name) === 1;
   };
   for (const { name } of given) {
     if (name === 'adapter' || forAll(name) || times(name) === adapters.length) continue;
-    throw usage(`--${name} is given ${times(name)} times for ${adapters.length} adapters: once means all of them, as often as adapters means each in turn.`);
+    throw usage(`--${name} is given ${times(name)} times for ${adapters.length} adapter${adapters.length === 1 ? '' : 's'}: once means all of them, as often as adapters means each in turn.`);
   }
   return adapters.map((adapter, i) => {
     const seen = new Map<string, number>();
