@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <thread>
 
 #include "plan_run.h"
@@ -119,7 +120,54 @@ std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan) {
   return inputs;
 }
 
+namespace {
+
+// A merge of several adapters is one merge per adapter, in the order given. What is given once is meant for all of them,
+// what is given as often as adapters for each in turn.
+Result<std::vector<Operation>> one_per_adapter(const Operation& merge) {
+  std::vector<std::vector<std::string>> adapters;
+  for (const Operation::Given& given : merge.options)
+    if (given.name == "adapter") adapters.push_back(given.values);
+  if (adapters.empty()) return std::vector<Operation>{merge};  // refused where it is read
+  const OperationInfo& info = *find_operation(merge.id);
+  std::vector<Operation> merges(adapters.size(), Operation{merge.id, {}});
+  for (size_t i = 0; i < adapters.size(); ++i) merges[i].options.push_back({"adapter", adapters[i]});
+  std::map<std::string, size_t> times, seen;
+  for (const Operation::Given& given : merge.options) ++times[given.name];
+  for (const Operation::Given& given : merge.options) {
+    if (given.name == "adapter") continue;
+    const OptionInfo* option = info.option(given.name);
+    const bool for_all = option == nullptr || option->kind == OptionKind::kRule ||
+                         option->kind == OptionKind::kFlag || times[given.name] == 1;
+    if (!for_all && times[given.name] != adapters.size()) {
+      return Error{.code = ErrorCode::kUsage,
+                   .message = "--" + given.name + " is given " + std::to_string(times[given.name]) +
+                              " times for " + std::to_string(adapters.size()) + " adapter" +
+                              (adapters.size() == 1 ? "" : "s") +
+                              ": once means all of them, as often as adapters means each in turn.",
+                   .found = given.name};
+    }
+    const size_t at = seen[given.name]++;
+    for (size_t i = 0; i < merges.size(); ++i)
+      if (for_all || i == at) merges[i].options.push_back(given);
+  }
+  return merges;
+}
+
+}  // namespace
+
 Result<void> read_adapters(const Session& session, std::vector<Operation>& operations) {
+  std::vector<Operation> single;
+  for (const Operation& operation : operations) {
+    if (operation.id != "merge-lora" || operation.adapter != nullptr) {
+      single.push_back(operation);
+      continue;
+    }
+    auto merges = one_per_adapter(operation);
+    if (!merges) return std::move(merges).error();
+    single.insert(single.end(), merges->begin(), merges->end());
+  }
+  operations = std::move(single);
   for (Operation& operation : operations) {
     if (operation.id != "merge-lora" || operation.adapter != nullptr) continue;
     TFTF_TRY(check_operation(operation));

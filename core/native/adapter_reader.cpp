@@ -82,7 +82,21 @@ std::string parent_of(const std::string& path) {
   return parent.string();
 }
 
+Result<std::vector<NamedTensor>> load_torch(const std::string& path) {
+  auto source = open_file_source(path);
+  if (!source) return std::move(source).error();
+  auto bytes = read_range(path, 0, (*source)->size());
+  if (!bytes) return std::move(bytes).error();
+  auto tensors = read_torch_state(*bytes);
+  if (tensors) return tensors;
+  Error error = std::move(tensors).error();
+  error.message = "Adapter " + quote_name(path) + ": " + error.message;
+  error.file = path;
+  return error;
+}
+
 Result<std::vector<NamedTensor>> load_file(const std::string& path, uint64_t max_header) {
+  if (is_torch_file(path)) return load_torch(path);
   ReaderOptions options;
   options.mode = ReadMode::kTransform;
   options.max_header = max_header;
@@ -108,6 +122,18 @@ Result<std::vector<NamedTensor>> load_dcp(const std::string& folder, std::vector
       reader.supply(wanted, *bytes);
     }
   }
+}
+
+// Files of a tokenizer in the adapter's folder: they say how its tokens are numbered, and do not come along.
+std::optional<std::string> tokenizer_notice(const std::string& folder) {
+  std::string there;
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "added_tokens.json",
+                           "special_tokens_map.json", "chat_template.jinja"}) {
+    if (is_file(in_folder(folder, name))) there += (there.empty() ? "" : ", ") + quote_name(name);
+  }
+  if (there.empty()) return std::nullopt;
+  return "The adapter has a tokenizer of its own beside it (" + there +
+         "); the result keeps the model's: copy them over it where tokens were added.";
 }
 
 }  // namespace
@@ -148,6 +174,9 @@ Result<std::shared_ptr<const Adapter>> read_adapter(const AdapterRequest& reques
     auto read = read_config(request.config ? *request.config : path_of(*found->config));
     if (!read) return std::move(read).error();
     config = *std::move(read);
+  }
+  if (folder) {
+    if (auto tokenizer = tokenizer_notice(path)) found->notices.push_back(*std::move(tokenizer));
   }
   const std::string place = path_of(found->path);
   auto tensors =

@@ -82,6 +82,7 @@ export interface CoreAdapterLoad extends Pump, Handle {
   found(): string;
   begin(model: CoreModel): void;
   beginDistributed(): void;
+  archive(at: number, length: number): void;
   end(): void;
   configure(file: string, text: number, length: number): void;
   make(request: string): void;

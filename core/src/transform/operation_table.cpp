@@ -125,22 +125,31 @@ constexpr OptionInfo kRepackOptions[] = {{.name = "to",
                                           .help = "Layout to write",
                                           .required = true}};
 
+constexpr std::string_view kAxes[] = {"out-in", "in-out"};
+
 constexpr OptionInfo kMergeOptions[] = {
     {.name = "adapter",
      .kind = OptionKind::kPath,
-     .help = "Adapter: adapter_model.safetensors, its folder, a training folder, or a distributed checkpoint",
-     .required = true},
+     .help = "Adapter: adapter_model.safetensors, its folder, a training folder, or a distributed "
+             "checkpoint; several "
+             "merge in the order given",
+     .required = true,
+     .repeatable = true},
     {.name = "adapter-config",
      .kind = OptionKind::kPath,
-     .help = "adapter_config.json to use instead of the one beside the adapter"},
+     .help = "adapter_config.json to use instead of the one beside the adapter",
+     .repeatable = true},
     {.name = "adapter-name",
      .kind = OptionKind::kText,
      .fallback = "default",
-     .help = "Name of the adapter in the names of its tensors"},
+     .help = "Name of the adapter in the names of its tensors",
+     .repeatable = true},
     {.name = "scale",
      .kind = OptionKind::kNumber,
      .fallback = "1",
-     .help = "Strength: multiplies the adapter's own scale"},
+     .help =
+         "Strength: multiplies the adapter's own scale; of several adapters once for all, or once for each",
+     .repeatable = true},
     {.name = "allow-nonfinite",
      .kind = OptionKind::kFlag,
      .help = "Write results that are infinite or NaN where the base was finite"},
@@ -149,6 +158,31 @@ constexpr OptionInfo kMergeOptions[] = {
      .kind = OptionKind::kFlag,
      .help = "The base is the one that the adapter's initialisation (PiSSA, OLoRA, ...) has left behind"},
     {.name = "force", .kind = OptionKind::kFlag, .help = "The same as --base-is-residual"},
+    {.name = "expert-axes",
+     .kind = OptionKind::kChoice,
+     .choices = kAxes,
+     .help = "How stacked experts are stored, where shapes and PEFT's version do not tell"},
+    {.name = "linear-axes",
+     .kind = OptionKind::kChoice,
+     .choices = kAxes,
+     .help = "How square weights are stored, where neither the adapter's other weights nor model_type tell"},
+    {.name = "parameters-in-order",
+     .kind = OptionKind::kFlag,
+     .help = "Where pairs fit several stacked parameters alike, the innermost pair belongs to the one that "
+             "target_parameters names first"},
+    {.name = "fit",
+     .kind = OptionKind::kFlag,
+     .help = "Bring the adapter's names and experts to those of the model, where there is one way to do it"},
+    {.name = "rename-adapter",
+     .kind = OptionKind::kRule,
+     .help = "Pattern and replacement for the module names of the adapter alone, as for Python's re.sub; in "
+             "order",
+     .repeatable = true},
+    {.name = "untie-head",
+     .kind = OptionKind::kFlag,
+     .help = "Write an output head that is tied to the embeddings apart, where the adapter changes one of "
+             "the two; "
+             "config.json says so"},
     {.name = "device",
      .help = "Taken for the original's sake: everything runs on the processor",
      .ignored = true}};

@@ -121,7 +121,7 @@ class Writer {
   }
 
   std::vector<size_t> starts(const std::vector<uint64_t>& bytes) const {
-    if (request_.layout.single_file) return {0};
+    if (request_.layout.single_file || names_.one_file) return {0};
     return pack_shards(bytes, request_.layout.max_shard_size);
   }
 
@@ -229,8 +229,9 @@ class Writer {
       Result<std::string> header = write_header(entries, metadata, HeaderForm::kTftf, &begins);
       if (!header) return std::move(header).error();
       const uint64_t size = header->size() + begins.back();
-      const std::string name =
-          request_.layout.single_file ? request_.layout.single_name : shard_name(s, starts_.size());
+      const std::string name = request_.layout.single_file ? request_.layout.single_name
+                               : names_.one_file           ? names_.stem + ".safetensors"
+                                                           : shard_name(s, starts_.size(), names_.stem);
       for (size_t i = first; i < end; ++i) {
         shard_of_[i] = static_cast<uint32_t>(s);
         to_[i] = {.file = static_cast<uint32_t>(s),
@@ -416,7 +417,7 @@ class Writer {
     account_.config_written = !request_.layout.single_file;
     for (std::string& warning : sides->warnings) account_.warnings.push_back(std::move(warning));
     for (SideOutput& side : sides->files) builder_.add_side(std::move(side));
-    if (request_.layout.single_file) return {};
+    if (request_.layout.single_file || names_.one_file) return {};
     std::vector<std::pair<std::string, std::string>> map;
     uint64_t total = 0;
     for (size_t i = 0; i < tensors_->size(); ++i) {
@@ -424,10 +425,8 @@ class Writer {
       total += (*tensors_)[i].bytes;
     }
     const ShardIndex* old = stream_.checkpoint->index ? &*stream_.checkpoint->index : nullptr;
-    builder_.add_side({.name = std::string(kIndexName),
-                       .copied = false,
-                       .bytes = index_text(old, total, map),
-                       .is_index = true});
+    builder_.add_side(
+        {.name = names_.index(), .copied = false, .bytes = index_text(old, total, map), .is_index = true});
     return {};
   }
 
@@ -447,6 +446,7 @@ class Writer {
   std::shared_ptr<std::vector<DeclaredTensor>> tensors_;
   std::shared_ptr<RunResults> results_;
   ConversionItems conversions_;
+  OutputNames names_ = output_names(*stream_.checkpoint);
   std::vector<size_t> starts_;                       // first tensor of each output
   std::vector<Extent> to_;                           // by tensor
   std::map<uint32_t, std::vector<size_t>> bundles_;  // tensors of each, by output

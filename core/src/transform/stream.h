@@ -64,6 +64,8 @@ struct Stream {
   // What config.json says of the result's layout: a JSON object; empty: nothing new.
   std::string quantization_config{};
   bool renamed = false;
+  // Members of config.json that follow the tensors: their path, and the value as JSON.
+  std::vector<std::pair<std::vector<std::string>, std::string>> config_members{};
 
   // The name and file in the input, quoted for messages.
   std::string described(const StreamTensor& tensor) const;

@@ -6,6 +6,7 @@ import { ranksIn } from '../adapter-file.js';
 import { call, loadCore } from '../core.js';
 import { TftfError } from '../error.js';
 import { quoteName } from '../names.js';
+import { operations } from '../opening.js';
 import type { SourceTree } from '../source.js';
 import { pathTree } from '../sources/node-tree.js';
 import type { Operation } from '../transform.js';
@@ -21,10 +22,41 @@ export async function configOf(merge: Operation, session: Session): Promise<Sour
   return config === undefined ? undefined : treeOf(config, session);
 }
 
+/**
+ * A merge of several adapters is one merge per adapter, in the order given. What is given once is meant for all of them, what is
+ * given as often as adapters for each in turn.
+ */
+async function onePerAdapter(merge: Operation): Promise<Operation[]> {
+  const given = merge.options ?? [];
+  const adapters = given.filter(({ name }) => name === 'adapter');
+  if (merge.id !== 'merge-lora' || merge.adapter !== undefined || adapters.length === 0) return [merge];
+  const known = (await operations()).find(({ id }) => id === merge.id)!.options;
+  const times = (name: string): number => given.filter(option => option.name === name).length;
+  const forAll = (name: string): boolean => {
+    const info = known.find(option => option.name === name);
+    return info === undefined || info.kind === 'rule' || info.kind === 'flag' || times(name) === 1;
+  };
+  for (const { name } of given) {
+    if (name === 'adapter' || forAll(name) || times(name) === adapters.length) continue;
+    throw usage(`--${name} is given ${times(name)} times for ${adapters.length} adapter${adapters.length === 1 ? '' : 's'}: once means all of them, as often as adapters means each in turn.`);
+  }
+  return adapters.map((adapter, i) => {
+    const seen = new Map<string, number>();
+    const options = given.filter(({ name }) => {
+      if (name === 'adapter') return false;
+      const at = seen.get(name) ?? 0;
+      seen.set(name, at + 1);
+      return forAll(name) || at === i;
+    });
+    return { ...merge, options: [adapter, ...options] };
+  });
+}
+
 /** Operations with the adapters that their options name. */
-export async function withAdapters(operations: Operation[], session: Session): Promise<Operation[]> {
+export async function withAdapters(chain: Operation[], session: Session): Promise<Operation[]> {
   const core = await loadCore();
-  return Promise.all(operations.map(async operation => {
+  const single = (await Promise.all(chain.map(onePerAdapter))).flat();
+  return Promise.all(single.map(async operation => {
     if (operation.id !== 'merge-lora' || operation.adapter !== undefined) return operation;
     call(core, () => core.checkOperation(JSON.stringify(operation)));
     const adapter: AdapterSource = { tree: await treeOf(optionOf(operation, 'adapter')!, session) };

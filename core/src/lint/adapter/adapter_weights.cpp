@@ -1,6 +1,8 @@
 #include "lint/adapter/adapter_weights.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <unordered_map>
 
 #include "lint/adapter/module_pattern.h"
@@ -181,6 +183,27 @@ void check_shape(FindingList& list, const LoraPair& pair, const TensorInfo& weig
   }
 }
 
+// A parameter that target_parameters names in the module and the base lacks, when it lacks all of them: experts that it
+// keeps one by one, mostly. Such a pair has no place, whatever else the module holds.
+std::optional<std::string> missing_parameter(std::string_view module, const JsonValue& config,
+                                             const BaseModel& base) {
+  const JsonValue* parameters = config.get("target_parameters");
+  if (!parameters || !parameters->is_array()) return std::nullopt;
+  std::optional<std::string> missing;
+  for (const JsonValue& entry : parameters->elements) {
+    const size_t dot = entry.text.rfind('.');
+    if (!entry.is_string() || dot == std::string::npos) continue;
+    const std::string_view owner = std::string_view(entry.text).substr(0, dot);
+    const bool owns = module == owner || (module.size() > owner.size() && ends_with(module, owner) &&
+                                          module[module.size() - owner.size() - 1] == '.');
+    if (!owns) continue;
+    std::string name = std::string(module) + entry.text.substr(dot);
+    if (base.find(name)) return std::nullopt;
+    if (!missing) missing = std::move(name);
+  }
+  return missing;
+}
+
 void check_base(FindingList& list, const LoraTensors& tensors, const TargetModules& targets,
                 const JsonValue& config, const BaseModel& base) {
   const JsonValue* flag = config.get("fan_in_fan_out");
@@ -214,6 +237,14 @@ void check_base(FindingList& list, const LoraTensors& tensors, const TargetModul
       }
     }
     const TensorInfo* weight = base.find(std::string(there) + ".weight");
+    if (!weight && base.complete() && missing != pair.module) {
+      if (const auto parameter = missing_parameter(there, config, base)) {
+        missing = pair.module;
+        if (Diagnostic* finding = report_module(list, Rule::LO010, pair.module))
+          finding->values.emplace_back("tensor", *parameter);
+        continue;
+      }
+    }
     if (weight && !targets.is_parameter_module(pair.path())) check_shape(list, pair, *weight, transposed);
   }
   if (modules == 0 || elsewhere != modules) return;
