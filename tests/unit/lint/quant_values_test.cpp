@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "lint_host.h"
 #include "tftf/lint/data_pass.h"
