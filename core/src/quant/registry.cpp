@@ -4,6 +4,7 @@
 
 #include "quant/families.h"
 #include "quant/layout_scan.h"
+#include "tftf/quant/code_form.h"
 
 namespace tftf {
 namespace {
@@ -33,9 +34,23 @@ std::span<const QuantFormat* const> quant_formats() {
 
 const QuantFormat* find_quant_format(std::string_view id) {
   if (id == "colibri-fp8") id = "colibri-fp8-e4m3-b128";
+  if (id == "gptq") id = "gptq-v1";
+  if (id == "awq") id = "awq-gemm";
   for (const QuantFormat* format : quant_formats())
     if (format->id == id) return format;
   return nullptr;
+}
+
+bool can_repack(const QuantFormat& from, const QuantFormat& to) {
+  return &from != &to && from.codes != nullptr && to.codes != nullptr && from.codes->codes != nullptr &&
+         to.codes->pack != nullptr && from.codes->kind == to.codes->kind;
+}
+
+std::vector<const QuantFormat*> repack_targets(const QuantFormat& from) {
+  std::vector<const QuantFormat*> targets;
+  for (const QuantFormat* to : quant_formats())
+    if (can_repack(from, *to)) targets.push_back(to);
+  return targets;
 }
 
 LayoutReport detect_layouts(const Checkpoint& checkpoint, SmallValues& values) {
