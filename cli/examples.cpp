@@ -59,7 +59,8 @@ constexpr CommandExamples kCommandExamples[] = {
      "error."},
     {"repack",
      "  tftf repack -i GLM-FP8 -o glm-colibri --to colibri-fp8     FP8 blocks as colibri stores them\n"
-     "  tftf repack -i glm-colibri -o GLM-FP8 --to fp8-block       and back, bit by bit",
+     "  tftf repack -i glm-colibri -o GLM-FP8 --to fp8-block       and back, bit by bit\n"
+     "  tftf repack -i Qwen-GPTQ -o Qwen-AWQ --to awq              the same codes for readers of AWQ",
      kConversionStatus},
     {"colibri repack-fp8",
      "  tftf colibri repack-fp8 --indir GLM-FP8 --outdir glm-colibri             the main model\n"

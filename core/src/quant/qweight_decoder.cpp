@@ -71,12 +71,12 @@ uint64_t qweight_scratch(const Weight& weight, uint64_t units) {
 
 // Stored rows of `width` words to columns of `height`.
 void transpose_words(const std::byte* in, uint64_t height, uint64_t width, std::byte* out) {
-  constexpr uint64_t kBlock = 16;
-  for (uint64_t i = 0; i < height; i += kBlock) {
+  constexpr uint64_t kTurnedAtOnce = 16;
+  for (uint64_t i = 0; i < height; i += kTurnedAtOnce) {
     for (uint64_t n = 0; n < width; ++n) {
       std::byte* to = out + to_size((n * height + i) * 4);
       const std::byte* from = in + to_size((i * width + n) * 4);
-      for (uint64_t j = 0; j < std::min(kBlock, height - i); ++j)
+      for (uint64_t j = 0; j < std::min(kTurnedAtOnce, height - i); ++j)
         std::memcpy(to + to_size(j * 4), from + to_size(j * width * 4), 4);
     }
   }

@@ -79,7 +79,7 @@ void words_run(const Item& item, uint64_t tile, const Tables&, const KernelTable
 
 const TileOp kWordsOp{.id = "count", .io = words_io, .run = words_run};
 
-void check_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
+void values_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
   const ElementRange units = units_of(item, tile);
   const PlaneCheck& check = check_of(item);
   if (check.group != 0) {
@@ -89,12 +89,12 @@ void check_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
   }
 }
 
-uint64_t check_scratch(const Item& item) {
+uint64_t values_scratch(const Item& item) {
   const PlaneCheck& check = check_of(item);
   return check.group != 0 ? 0 : item.units_per_tile * check.form.columns;
 }
 
-void check_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
+void values_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
                Value& value) noexcept {
   const ElementRange units = units_of(item, tile);
   const PlaneCheck& check = check_of(item);
@@ -111,7 +111,7 @@ void check_run(const Item& item, uint64_t tile, const Tables&, const KernelTable
   for (uint64_t i = 0; i < units.count * check.form.columns; ++i) value.n[0] += values[to_size(i)] < check.least;
 }
 
-const TileOp kPlaneCheckOp{.id = "plane-check", .io = check_io, .run = check_run, .scratch = check_scratch};
+const TileOp kPlaneCheckOp{.id = "plane-check", .io = values_io, .run = values_run, .scratch = values_scratch};
 
 }  // namespace
 
