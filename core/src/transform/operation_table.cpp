@@ -84,6 +84,8 @@ constexpr OptionInfo kDequantOptions[] = {
 
 // Those that transform/layout_codecs.cpp writes; a test compares them.
 constexpr std::string_view kWrittenLayouts[] = {"fp8-block",
+                                                "bnb-nf4",
+                                                "bnb-fp4",
                                                 "colibri-int8-row",
                                                 "colibri-int4-row",
                                                 "colibri-int2-row",
@@ -113,7 +115,10 @@ constexpr OptionInfo kQuantizeOptions[] = {
     {.name = "group-size",
      .kind = OptionKind::kInteger,
      .unit = "elements",
-     .help = "Columns per scale, where the layout leaves a choice (64)"},
+     .help = "Columns per scale, where the layout leaves a choice (64); bnb: elements of the flat order"},
+    {.name = "nested",
+     .kind = OptionKind::kFlag,
+     .help = "Quantise the scales too, where the layout can (bnb-nf4, bnb-fp4: double quantisation)"},
     {.name = "strict",
      .kind = OptionKind::kFlag,
      .help = "Refuse what a reader of colibri containers would take for another format"}};

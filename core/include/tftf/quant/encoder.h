@@ -22,6 +22,7 @@ namespace tftf {
 struct EncodeOptions {
   uint32_t bits = 0;
   uint64_t group_size = 0;
+  bool nested = false;  // scales that are quantised themselves, for an Encoder that `nests`
   bool strict = false;  // warnings about what a reader would misread are refusals
 };
 
@@ -95,6 +96,7 @@ struct EncodeTask {
 struct ConfigRequest {
   const std::vector<std::string>& plain_modules;  // that stay floats
   const EncodeOptions& options;
+  DType dtype = DType::BF16;  // of the elements: that of the first matrix
 };
 
 struct Encoder {
@@ -115,6 +117,7 @@ struct Encoder {
   std::string (*measured)(const Encoded& encoded, const Measure& all) = nullptr;
   // The quantisation section of config.json: a JSON object. Null: none.
   std::string (*config)(const ConfigRequest& request) = nullptr;
+  bool nests = false;    // takes EncodeOptions::nested
   bool stamped = false;  // a colibri container, whose metadata names its formats
 };
 
