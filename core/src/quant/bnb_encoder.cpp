@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kDefaultBlock = 64, kSmallestBlock = 64, kLargestBlock = 4096;
 constexpr uint64_t kNestedBlock = 256;
-constexpr uint32_t kNotFinite = 0x7F800000;
+constexpr uint32_t kBnbNotFinite = 0x7F800000;
 // Magnitudes are summed in whole multiples of 2^-60, as three digits of 30 bits.
 constexpr int kDigitBits = 30;
 constexpr uint64_t kDigitMask = (uint64_t{1} << kDigitBits) - 1;
@@ -213,9 +213,9 @@ uint64_t encode_bnb(const Encoded& encoded, const EncodeTask& task, ElementRange
     const uint64_t count = std::min(state.block, piece.count - done), at = piece.first + done;
     const float* values = block_as_floats(task, in + to_size(done * in_size), count, scratch.values);
     const uint32_t bits = task.kernels.largest_magnitude(values, count);
-    if (bits >= kNotFinite)
+    if (bits >= kBnbNotFinite)
       for (size_t i = 0; i < to_size(count); ++i) lost += !std::isfinite(values[i]);
-    const float magnitude = bits >= kNotFinite ? 0.0f : as_float(bits);
+    const float magnitude = bits >= kBnbNotFinite ? 0.0f : as_float(bits);
     // What is not finite ends the run; its block must not make codes of NaN meanwhile.
     encode_block(state, scratch, values, count, magnitude, task.from, count < state.block);
     pack_high_first(steps_of(state.is_fp4), scratch.codes, count,
@@ -244,7 +244,7 @@ void measure_bnb(const Encoded& encoded, const EncodeTask& task, ElementRange pi
     const uint64_t count = std::min(state.block, piece.count - done);
     const float* values = block_as_floats(task, in + to_size(done * in_size), count, scratch.values);
     const uint32_t bits = task.kernels.largest_magnitude(values, count);
-    if (bits >= kNotFinite || as_float(bits) >= kSumLimit) {
+    if (bits >= kBnbNotFinite || as_float(bits) >= kSumLimit) {
       for (size_t i = 0; i < to_size(count); ++i) into.lost += !(std::abs(values[i]) < kSumLimit);
       continue;
     }

@@ -69,6 +69,7 @@ class HqqReader {
     const auto value = bytes(part);
     if (!value) return std::nullopt;
     const DType dtype = scan_.info(*tensor).dtype;
+    if (is_floating(dtype)) return std::nullopt;
     const size_t size = dtype_bits(dtype) / 8;
     if (size == 0 || (index + 1) * size > value->size()) return std::nullopt;
     const auto number = element_as_f64(dtype, as_bytes(*value).data(), index);
@@ -149,7 +150,6 @@ void detect_hqq(LayoutScan& scan) {
     if (wrong.empty()) wrong = read_hqq(scan, match, waits);
     if (!wrong.empty()) {
       scan.problem(kHqq.id, match.module, std::move(wrong), {codes});
-      for (const QuantCompanion& part : match.companions) scan.claim_extra(kHqq.id, part.tensor);
       continue;
     }
     scan.claim(std::move(match));

@@ -47,6 +47,7 @@ void detect_quanto(LayoutScan& scan) {
     const std::optional<TensorRef> scale = scan.sibling(name, "._scale");
     if (!scale) continue;
     const TensorInfo& stored = scan.info(codes);
+    if (stored.dtype != DType::I8 && stored.dtype != DType::U8 && !is_fp8(stored.dtype)) continue;
     const auto scales = element_count(scan.info(*scale).shape);
     QuantMatch match;
     match.layout = kQint8.id;
@@ -86,7 +87,7 @@ void detect_quanto(LayoutScan& scan) {
       match.logical_shape = shape_of_bits(scan, module, *scales, stored.shape[1]);
       scan.claim(std::move(match));
     } else {
-      broken("its _data is not I8, FP8, or U8 with a _shift");
+      broken("its _data " + shape_text(stored.shape) + " is U8 without a _shift, or no matrix");
     }
   }
 }
