@@ -5,6 +5,7 @@
 #include "quant/families.h"
 #include "quant/grouped_matrix.h"
 #include "quant/layout_scan.h"
+#include "quant/mlx_encoder.h"
 #include "tftf/base/checked.h"
 #include "tftf/simd/floats.h"
 
@@ -13,8 +14,10 @@ namespace {
 
 Result<Weight> open_mlx(OpenContext& context, const QuantMatch& match);
 
-constexpr QuantFormat kAffine = {
-    .id = "mlx-affine", .title = "MLX affine (scales and biases)", .open = open_mlx};
+constexpr QuantFormat kAffine = {.id = "mlx-affine",
+                                 .title = "MLX affine (scales and biases)",
+                                 .open = open_mlx,
+                                 .encoder = &kMlxAffineEncoder};
 constexpr QuantFormat kMlxMxfp4 = {.id = "mlx-mxfp4", .title = "MLX MXFP4", .open = open_mlx};
 constexpr QuantFormat kMlxMxfp8 = {.id = "mlx-mxfp8", .title = "MLX MXFP8", .open = open_mlx};
 constexpr QuantFormat kMlxNvfp4 = {.id = "mlx-nvfp4", .title = "MLX NVFP4", .open = open_mlx};

@@ -33,8 +33,10 @@ std::optional<FlatBlocks> flat_blocks(const Shape& shape, const Shape& block) {
       if (shape[i] % size != 0 && i != 0) return std::nullopt;
       cut = true;
     }
-    flat.block_rows *= size;
-    flat.rows *= shape[i];
+    const auto rows = checked_mul(flat.rows, shape[i]);
+    if (!rows) return std::nullopt;
+    flat.rows = *rows;
+    flat.block_rows *= size;  // no more than rows
   }
   if (flat.block_columns == 0 || flat.block_columns > std::max<uint64_t>(flat.columns, 1))
     return std::nullopt;

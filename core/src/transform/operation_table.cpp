@@ -86,6 +86,7 @@ constexpr OptionInfo kDequantOptions[] = {
 constexpr std::string_view kWrittenLayouts[] = {"fp8-block",
                                                 "bnb-nf4",
                                                 "bnb-fp4",
+                                                "mlx-affine",
                                                 "colibri-int8-row",
                                                 "colibri-int4-row",
                                                 "colibri-int2-row",

@@ -92,8 +92,10 @@ class Quantize final : public Pipe {
     if (left == 0) stream.warnings.push_back("No tensor is selected; all tensors are copied.");
     stream.adds_format = true;
     const Encoder& encoder = *options_.format->encoder;
-    if (encoder.config != nullptr && left > 0)
+    if (encoder.config != nullptr && left > 0) {
       stream.quantization_config = encoder.config({plain_modules, options_.encode, *dtype});
+      if (encoder.config_twice) stream.config_members.push_back({{"quantization"}, stream.quantization_config});
+    }
     if (encoder.stamped) TFTF_TRY(restamp(stream, work.names, work.stamps));
     warn_of_mixed_experts(work);
     return {};

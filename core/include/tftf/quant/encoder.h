@@ -117,6 +117,7 @@ struct Encoder {
   std::string (*measured)(const Encoded& encoded, const Measure& all) = nullptr;
   // The quantisation section of config.json: a JSON object. Null: none.
   std::string (*config)(const ConfigRequest& request) = nullptr;
+  bool config_twice = false;  // under `quantization` too, where MLX looks
   bool nests = false;    // takes EncodeOptions::nested
   bool stamped = false;  // a colibri container, whose metadata names its formats
 };
