@@ -18,5 +18,11 @@ extern const QuantFamily kFp8BlockFamily;           // fp8_block.cpp
 extern const QuantFamily kModeloptFamily;           // modelopt.cpp
 extern const QuantFamily kFp8ScaledFamily;          // fp8_scaled.cpp
 extern const QuantFamily kForeignFamily;            // foreign.cpp
+extern const QuantFamily kGemmaFamily;              // gemma.cpp
+extern const QuantFamily kBitnetFamily;             // bitnet.cpp
+extern const QuantFamily kHqqFamily;                // hqq.cpp
+extern const QuantFamily kQuantoFamily;             // quanto.cpp
+extern const QuantFamily kAqlmFamily;               // aqlm.cpp
+extern const QuantFamily kVptqFamily;               // vptq.cpp
 
 }  // namespace tftf

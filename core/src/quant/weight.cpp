@@ -19,9 +19,11 @@ Error weight_fault(ErrorCode code, const OpenContext& context, const QuantMatch&
 
 Result<Weight> open_weight(OpenContext& context, const QuantMatch& match) {
   const QuantFormat* format = find_quant_format(match.layout);
-  if (format == nullptr || !format->read())
+  if (format == nullptr || !format->read()) {
+    const std::string title(format == nullptr ? "" : " as " + std::string(format->title));
     return weight_fault(ErrorCode::kRefusedUnsupported, context, match,
-                        "is recognised, but this layout is not read");
+                        "is recognised" + title + ", but this layout is not read");
+  }
   return format->open(context, match);
 }
 

@@ -53,6 +53,7 @@ class Quantize final : public Pipe {
     if (options_.encode.group_size != 0) text += " group-size=" + std::to_string(options_.encode.group_size);
     if (options_.encode.whole_rows) text += " group-size=-1";
     if (options_.encode.asymmetric) text += " asymmetric";
+    if (options_.encode.nested) text += " nested";
     if (options_.encode.strict) text += " strict";
     for (const Glob& glob : options_.include) text += " include=" + json_ascii_string(glob.pattern());
     for (const Glob& glob : options_.exclude) text += " exclude=" + json_ascii_string(glob.pattern());
@@ -67,6 +68,7 @@ class Quantize final : public Pipe {
     std::vector<StreamTensor> out;
     std::vector<std::string> plain_modules;
     uint64_t left = 0;
+    std::optional<DType> dtype;  // of the first that is quantised
     for (StreamTensor& tensor : stream.tensors) {
       const QuantMatch* match = work.match_of(tensor);
       if (work.is_companion(tensor)) {
@@ -84,6 +86,7 @@ class Quantize final : public Pipe {
         out.push_back(std::move(tensor));
         continue;
       }
+      if (!dtype) dtype = match != nullptr ? match->logical_dtype : tensor.dtype;
       TFTF_TRY(quantise(work, std::move(tensor), match, out));
       ++left;
     }
@@ -91,8 +94,10 @@ class Quantize final : public Pipe {
     if (left == 0) stream.warnings.push_back("No tensor is selected; all tensors are copied.");
     stream.adds_format = true;
     const Encoder& encoder = *options_.format->encoder;
-    if (encoder.config != nullptr && left > 0)
-      stream.quantization_config = encoder.config({plain_modules, options_.encode});
+    if (encoder.config != nullptr && left > 0) {
+      stream.quantization_config = encoder.config({plain_modules, options_.encode, *dtype});
+      if (encoder.config_twice) stream.config_members.push_back({{"quantization"}, stream.quantization_config});
+    }
     if (encoder.stamped) TFTF_TRY(restamp(stream, work.names, work.stamps));
     warn_of_mixed_experts(work);
     return {};
@@ -303,6 +308,9 @@ Result<std::unique_ptr<Pipe>> make_quantize(const Operation& operation) {
   }
   options.encode.asymmetric = operation.find("asymmetric") != nullptr;
   options.encode.strict = operation.find("strict") != nullptr;
+  options.encode.nested = operation.find("nested") != nullptr;
+  if (options.encode.nested && !options.format->encoder->nests)
+    return Error{.code = ErrorCode::kUsage, .message = "--nested does not go with " + to + "."};
   TFTF_TRY(options.format->encoder->check(options.format->id, options.encode));
   for (const Operation::Given& given : operation.options) {
     if (given.name == "include") options.include.emplace_back(given.values[0]);

@@ -34,6 +34,12 @@ Metadata torchao(const std::string& type, const std::string& data, const std::st
 constexpr const char* kBf16 = R"("dtype":{"_type":"torch.dtype","_data":"bfloat16"})";
 constexpr const char* kOriginal = R"("orig_dtype":{"_type":"torch.dtype","_data":"float16"})";
 
+constexpr const char* kFloat4 =
+    R"(,"elem_dtype":{"_type":"torch.dtype","_data":"float4_e2m1fn_x2"},"block_size":32)";
+
+// One scale for each row of 64.
+std::string rows_of(const std::string& attributes) { return R"("block_size":[1,64],)" + attributes; }
+
 HeaderTensor qzeros(uint32_t word, uint64_t groups, uint64_t columns) {
   return {"m.qzeros", DType::I32, {groups, columns}, packed_words(word, groups * columns)};
 }
@@ -51,7 +57,9 @@ std::vector<LayoutCase> layout_cases() {
     return text("m.weight.quant_state.bitsandbytes__" + kind, json);
   };
   const std::string nf4_json = R"({"quant_type":"nf4","blocksize":64,"dtype":"bfloat16","shape":[8,16]})";
-  return {
+  const std::string fp4_json = R"({"quant_type":"fp4","blocksize":64,"dtype":"bfloat16","shape":[8,16],)"
+                               R"("nested_blocksize":256,"nested_dtype":"float32","nested_offset":0.5})";
+  std::vector<LayoutCase> cases = {
       {"gptq-v1",
        {{"m.qweight", DType::I32, {8, 32}}, qzeros(0x77777777, 2, 4), scales, gidx},
        {},
@@ -119,7 +127,7 @@ std::vector<LayoutCase> layout_cases() {
         {"m.weight.nested_absmax", DType::F32, {1}},
         {"m.weight.nested_quant_map", DType::F32, {256}},
         {"m.weight.quant_map", DType::F32, {16}},
-        state("fp4", nf4_json)},
+        state("fp4", fp4_json)},
        {},
        {},
        Shape{8, 16},
@@ -322,21 +330,21 @@ std::vector<LayoutCase> layout_cases() {
       {"torchao-float8",
        {{"m._weight_qdata", DType::F8_E4M3, {16, 64}}, {"m._weight_scale", DType::F32, {16, 1}}},
        {},
-       torchao("Float8Tensor", kBf16, R"("qdata","scale")"),
+       torchao("Float8Tensor", rows_of(kBf16), R"("qdata","scale")"),
        Shape{16, 64},
        DType::BF16,
        {"m._weight_qdata", "m._weight_scale"}},
       {"torchao-int8",
        {{"m._weight_qdata", DType::I8, {16, 64}}, {"m._weight_scale", DType::F32, {16, 1}}},
        {},
-       torchao("Int8Tensor", kBf16, R"("qdata","scale")"),
+       torchao("Int8Tensor", rows_of(kBf16), R"("qdata","scale")"),
        Shape{16, 64},
        DType::BF16,
        {"m._weight_qdata", "m._weight_scale"}},
       {"torchao-intx",
        {{"m._weight_qdata", DType::I8, {16, 64}}, {"m._weight_scale", DType::BF16, {16, 2}}},
        {},
-       torchao("IntxUnpackedToInt8Tensor", "", R"("qdata","scale")"),
+       torchao("IntxUnpackedToInt8Tensor", R"("block_size":[1,32])", R"("qdata","scale")"),
        Shape{16, 64},
        DType::BF16,
        {"m._weight_qdata", "m._weight_scale"}},
@@ -345,7 +353,7 @@ std::vector<LayoutCase> layout_cases() {
         {"m._weight_scale", DType::BF16, {2, 16}},
         {"m._weight_zero_point", DType::BF16, {2, 16}}},
        {},
-       torchao("Int4Tensor", "", R"("qdata","scale","zero_point")"),
+       torchao("Int4Tensor", R"("block_size":[1,32])", R"("qdata","scale","zero_point")"),
        Shape{16, 64},
        DType::BF16,
        {"m._weight_qdata", "m._weight_scale", "m._weight_zero_point"}},
@@ -367,14 +375,14 @@ std::vector<LayoutCase> layout_cases() {
       {"torchao-mx",
        {{"m._weight_qdata", DType::U8, {16, 32}}, {"m._weight_scale", DType::F8_E8M0, {16, 2}}},
        {},
-       torchao("MXTensor", kOriginal, R"("qdata","scale")"),
+       torchao("MXTensor", std::string(kOriginal) + kFloat4, R"("qdata","scale")"),
        Shape{16, 64},
        DType::F16,
        {"m._weight_qdata", "m._weight_scale"}},
       {"torchao-nvfp4",
        {{"m._weight_qdata", DType::U8, {16, 32}}, {"m._weight_scale", DType::F8_E4M3, {16, 4}}},
        {},
-       torchao("NVFP4Tensor", kOriginal, R"("qdata","scale")"),
+       torchao("NVFP4Tensor", std::string(kOriginal) + R"(,"block_size":16)", R"("qdata","scale")"),
        Shape{16, 64},
        DType::F16,
        {"m._weight_qdata", "m._weight_scale"}},
@@ -551,6 +559,8 @@ std::vector<LayoutCase> layout_cases() {
        DType::F32,
        {"m.weight", "m.weight.qs"}},
   };
+  for (LayoutCase& one : method_layout_cases()) cases.push_back(std::move(one));
+  return cases;
 }
 
 }  // namespace tftf

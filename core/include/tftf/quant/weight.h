@@ -54,7 +54,7 @@ class PartRanges {
   const PartRange* end() const { return ranges_.data() + count_; }
 
  private:
-  std::array<PartRange, 8> ranges_{};
+  std::array<PartRange, 12> ranges_{};
   size_t count_ = 0;
 };
 
