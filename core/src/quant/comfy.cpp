@@ -2,6 +2,7 @@
 // other-quant-layouts 7.2).
 #include <algorithm>
 
+#include "quant/comfy_encoders.h"
 #include "quant/comfy_integers.h"
 #include "quant/families.h"
 #include "quant/fp8_grid.h"
@@ -27,9 +28,9 @@ Result<Weight> open_comfy_fp8(OpenContext& context, const QuantMatch& match) {
 
 Result<Weight> open_comfy_mxfp8(OpenContext& context, const QuantMatch& match) {
   const bool e5m2 = context.checkpoint.info(match.weight).dtype == DType::F8_E5M2;
-  return open_scaled_codes(
-      context, match,
-      {.code = e5m2 ? CodeKind::kE5m2 : CodeKind::kE4m3, .group = 32, .swizzled = true}, kComfyScale);
+  return open_scaled_codes(context, match,
+                           {.code = e5m2 ? CodeKind::kE5m2 : CodeKind::kE4m3, .group = 32, .swizzled = true},
+                           kComfyScale);
 }
 
 Result<Weight> open_comfy_nvfp4(OpenContext& context, const QuantMatch& match) {
@@ -43,8 +44,8 @@ Result<void> check_rotation(const OpenContext& context, const QuantMatch& match,
       match.logical_shape && !match.logical_shape->empty() ? match.logical_shape->back() : 0;
   if (is_rotation_size(rotation) && columns % rotation == 0) return {};
   return weight_fault(ErrorCode::kRefusedShape, context, match,
-                      "has rows of " + std::to_string(columns) + " codes, which are not rotated in blocks of " +
-                          std::to_string(rotation));
+                      "has rows of " + std::to_string(columns) +
+                          " codes, which are not rotated in blocks of " + std::to_string(rotation));
 }
 
 Result<Weight> open_comfy_int8(OpenContext& context, const QuantMatch& match) {
@@ -56,8 +57,8 @@ Result<Weight> open_convrot(OpenContext& context, const QuantMatch& match) {
   const uint64_t rotation = options_of(match).rotation == 0 ? kUsualRotation : options_of(match).rotation;
   TFTF_TRY(check_rotation(context, match, rotation));
   const uint64_t columns = match.logical_shape ? match.logical_shape->back() : 0;
-  return open_scaled_codes(context, match,
-                           {.code = CodeKind::kInt4, .group = columns, .rotation = rotation}, kComfyScale);
+  return open_scaled_codes(context, match, {.code = CodeKind::kInt4, .group = columns, .rotation = rotation},
+                           kComfyScale);
 }
 
 Result<Weight> open_w4a8(OpenContext& context, const QuantMatch& match) {
@@ -68,13 +69,16 @@ Result<Weight> open_awq(OpenContext& context, const QuantMatch& match) {
   return open_comfy_awq(context, match, options_of(match));
 }
 
-constexpr QuantFormat kComfyFp8 = {
-    .id = "comfy-fp8", .title = "ComfyUI FP8 with a weight_scale", .open = open_comfy_fp8};
+constexpr QuantFormat kComfyFp8 = {.id = "comfy-fp8",
+                                   .title = "ComfyUI FP8 with a weight_scale",
+                                   .open = open_comfy_fp8,
+                                   .encoder = &kComfyFp8Encoder};
 constexpr QuantFormat kComfyMxfp8 = {
     .id = "comfy-mxfp8", .title = "ComfyUI MXFP8, swizzled scales", .open = open_comfy_mxfp8};
 constexpr QuantFormat kComfyNvfp4 = {.id = "comfy-nvfp4",
                                      .title = "ComfyUI NVFP4, high nibble first, swizzled scales",
-                                     .open = open_comfy_nvfp4};
+                                     .open = open_comfy_nvfp4,
+                                     .encoder = &kComfyNvfp4Encoder};
 constexpr QuantFormat kComfyInt8 = {
     .id = "comfy-int8", .title = "ComfyUI INT8, with or without rotation", .open = open_comfy_int8};
 constexpr QuantFormat kConvrot = {
@@ -191,7 +195,8 @@ void detect_layer(LayoutScan& scan, std::string_view module, const JsonValue& js
       return scan.problem(layer->format->id, name, std::string(part.suffix) + " is missing",
                           {weight, description});
   }
-  if (const auto correction = scan.sibling(module, ".weight_correction"); correction && layer->format == &kW4a8)
+  if (const auto correction = scan.sibling(module, ".weight_correction");
+      correction && layer->format == &kW4a8)
     return scan.problem(kW4a8.id, name, "it has a weight_correction, which is not read",
                         {weight, description, correction});
   for (std::string_view part : kCommon) scan.add_companion(match, part, module, "." + std::string(part));

@@ -55,7 +55,8 @@ uint64_t decode_w4a8(const Weight& weight, const DecodeTask& task, ElementRange 
   const uint64_t skipped = rows.first - task.tile.first / state.columns;
   float book[kComfyCodes];
   for (size_t i = 0; i < kComfyCodes; ++i)
-    book[i] = state.codebook ? load_le<float>(task.bytes[3] + i * sizeof(float)) : static_cast<float>(i) - 8.0f;
+    book[i] =
+        state.codebook ? load_le<float>(task.bytes[3] + i * sizeof(float)) : static_cast<float>(i) - 8.0f;
   auto* to = reinterpret_cast<float*>(out);
   uint64_t infinite = 0;
   for (uint64_t r = skipped; r < skipped + rows.count; ++r) {
@@ -185,8 +186,8 @@ Weight integers_weight(const Decoder& decoder, const QuantMatch& match, const Co
   weight.elements = state.rows * state.columns;
   weight.parts = {{"weight", match.weight}};
   weight.unit = state.columns;
-  weight.bits =
-      4 + static_cast<uint32_t>(ceil_div(2 * dtype_bits(state.scale_dtype), std::min<uint64_t>(state.group, 64)));
+  weight.bits = 4 + static_cast<uint32_t>(
+                        ceil_div(2 * dtype_bits(state.scale_dtype), std::min<uint64_t>(state.group, 64)));
   weight.state = std::make_shared<const ComfyIntegers>(state);
   return weight;
 }
@@ -209,12 +210,13 @@ Result<Weight> open_comfy_w4a8(OpenContext& context, const QuantMatch& match, co
                  shape_text(groups.shape) + ", not F8_E4M3 or F32 " + shape_text({state.rows, state.groups}));
   if (rows.dtype != DType::F32 || element_count(rows.shape) != state.rows)
     return fault("has a weight_s_channel that is " + std::string(dtype_name(rows.dtype)) + " " +
-                 shape_text(rows.shape) + ", not one F32 for each of " + std::to_string(state.rows) + " rows");
+                 shape_text(rows.shape) + ", not one F32 for each of " + std::to_string(state.rows) +
+                 " rows");
   state.scale_dtype = state.zero_dtype = groups.dtype;
   state.rotation = options.rotation == 0 ? 256 : options.rotation;
   if (!is_rotation_size(state.rotation) || state.columns % state.rotation != 0)
-    return fault("has rows of " + std::to_string(state.columns) + " codes, which are not rotated in blocks of " +
-                 std::to_string(state.rotation));
+    return fault("has rows of " + std::to_string(state.columns) +
+                 " codes, which are not rotated in blocks of " + std::to_string(state.rotation));
   const TensorRef* book = match.find("weight_codebook");
   if (book != nullptr) {
     const TensorInfo& info = context.checkpoint.info(*book);
@@ -239,7 +241,8 @@ Result<Weight> open_comfy_awq(OpenContext& context, const QuantMatch& match, con
   for (const TensorRef* part : {scale, zero}) {
     const Shape wanted{state.groups, state.rows};
     if (part == nullptr || !is_floating(context.checkpoint.info(*part).dtype) ||
-        dtype_bits(context.checkpoint.info(*part).dtype) < 16 || context.checkpoint.info(*part).shape != wanted)
+        dtype_bits(context.checkpoint.info(*part).dtype) < 16 ||
+        context.checkpoint.info(*part).shape != wanted)
       return weight_fault(ErrorCode::kRefusedShape, context, match,
                           "has scales or zeros that are not floats " + shape_text(wanted));
   }

@@ -17,7 +17,8 @@ Result<Weight> open_fbgemm(OpenContext& context, const QuantMatch& match) {
   if (codes.shape.size() == 2) return open_fp8_scales(context, match, kFbgemmRole);
   const TensorRef* scales = match.find(kFbgemmRole);
   const TensorInfo* values = scales == nullptr ? nullptr : &context.checkpoint.info(*scales);
-  const auto wanted = codes.shape.size() == 3 ? element_count({codes.shape[0], codes.shape[2]}) : std::nullopt;
+  const auto wanted =
+      codes.shape.size() == 3 ? element_count({codes.shape[0], codes.shape[2]}) : std::nullopt;
   if (values == nullptr || !wanted || element_count(values->shape) != *wanted)
     return weight_fault(ErrorCode::kRefusedShape, context, match,
                         "has scales that are not one for each column of each expert");
@@ -40,9 +41,9 @@ constexpr QuantFormat kFbgemm = {
 
 // [E,1,last] or [E,last,1] for experts [E,in,last]; [N,1] or [N] for a matrix.
 bool fits_fbgemm(const Shape& codes, const Shape& scales) {
-  if (codes.size() == 2)
-    return scales == Shape{codes[0], 1} || scales == Shape{codes[0]};
-  return codes.size() == 3 && (scales == Shape{codes[0], 1, codes[2]} || scales == Shape{codes[0], codes[2], 1});
+  if (codes.size() == 2) return scales == Shape{codes[0], 1} || scales == Shape{codes[0]};
+  return codes.size() == 3 &&
+         (scales == Shape{codes[0], 1, codes[2]} || scales == Shape{codes[0], codes[2], 1});
 }
 
 void detect_fbgemm(LayoutScan& scan) {

@@ -58,27 +58,28 @@ Result<Weight> open_undecided(OpenContext& context, const QuantMatch& match) {
   if (as.layout == "ct-nvfp4-pack-quantized")
     return open_nvfp4(context, as, {.global = GlobalScale::kDivide});
   if (!undecided.multiplier) {
-    return weight_fault(ErrorCode::kRefusedAmbiguous, context, match,
-                        "is NVFP4 of ModelOpt or of ComfyUI, and nothing tells which: they differ in the order "
-                        "of nibbles and of scales; --layout modelopt-nvfp4 or --layout comfy-nvfp4 decides");
+    return weight_fault(
+        ErrorCode::kRefusedAmbiguous, context, match,
+        "is NVFP4 of ModelOpt or of ComfyUI, and nothing tells which: they differ in the order "
+        "of nibbles and of scales; --layout modelopt-nvfp4 or --layout comfy-nvfp4 decides");
   }
-  return weight_fault(ErrorCode::kRefusedAmbiguous, context, match,
-                      "has a weight_scale_2 of " +
-                          number_text(*undecided.multiplier) +
-                          ", where the multiplier that this name stands for is far below 1: it may be a "
-                          "divisor, as in compressed-tensors; --layout ct-nvfp4-pack-quantized divides by it, "
-                          "--layout modelopt-nvfp4 multiplies with it");
+  return weight_fault(
+      ErrorCode::kRefusedAmbiguous, context, match,
+      "has a weight_scale_2 of " + number_text(*undecided.multiplier) +
+          ", where the multiplier that this name stands for is far below 1: it may be a "
+          "divisor, as in compressed-tensors; --layout ct-nvfp4-pack-quantized divides by it, "
+          "--layout modelopt-nvfp4 multiplies with it");
 }
 
 constexpr QuantFormat kModeloptNvfp4 = {
     .id = "modelopt-nvfp4", .title = "ModelOpt NVFP4", .open = open_modelopt_nvfp4};
 constexpr QuantFormat kAmbiguous = {.id = kUndecidedNvfp4,
-                                    .title = "NVFP4 that `--layout` has to decide on: modelopt-nvfp4, "
-                                             "comfy-nvfp4 or ct-nvfp4-pack-quantized",
+                                    .title =
+                                        "NVFP4 that `--layout` has to decide on: modelopt-nvfp4, "
+                                        "comfy-nvfp4 or ct-nvfp4-pack-quantized",
                                     .open = open_undecided};
-constexpr QuantFormat kInt4Awq = {.id = "modelopt-int4-awq",
-                                  .title = "ModelOpt INT4 AWQ, packed along the rows",
-                                  .open = open_int4_awq};
+constexpr QuantFormat kInt4Awq = {
+    .id = "modelopt-int4-awq", .title = "ModelOpt INT4 AWQ, packed along the rows", .open = open_int4_awq};
 constexpr QuantFormat kModeloptMxfp4 = {
     .id = "modelopt-mxfp4", .title = "ModelOpt MXFP4", .open = open_modelopt_mxfp4};
 constexpr QuantFormat kModeloptFp8 = {
@@ -133,7 +134,8 @@ std::optional<float> unlikely_multiplier(LayoutScan& scan, TensorRef global, uin
 
 // Nibble order and scale order are in no header. ModelOpt's configuration says both; else only scales that
 // are linear where the swizzled form would have another shape prove ModelOpt.
-void detect_nvfp4(LayoutScan& scan, std::string_view module, TensorRef weight, TensorRef scale, uint64_t& seen) {
+void detect_nvfp4(LayoutScan& scan, std::string_view module, TensorRef weight, TensorRef scale,
+                  uint64_t& seen) {
   const Shape& codes = scan.info(weight).shape;
   const Shape& grid = scan.info(scale).shape;
   const bool modelopt = is_modelopt(scan.config());
@@ -168,7 +170,8 @@ void detect_nvfp4(LayoutScan& scan, std::string_view module, TensorRef weight, T
   scan.claim(std::move(match));
 }
 
-void detect_bytes(LayoutScan& scan, std::string_view module, TensorRef weight, TensorRef scale, uint64_t& seen) {
+void detect_bytes(LayoutScan& scan, std::string_view module, TensorRef weight, TensorRef scale,
+                  uint64_t& seen) {
   const Shape& codes = scan.info(weight).shape;
   const Shape& grid = scan.info(scale).shape;
   const DType dtype = scan.info(scale).dtype;
@@ -225,8 +228,8 @@ void detect_eight_bits(LayoutScan& scan, std::string_view module, TensorRef weig
 // Of the key-value cache: they mean nothing once the weights are floats.
 void claim_cache_scales(LayoutScan& scan) {
   const std::string_view* found = nullptr;
-  for (const QuantFormat* format : {&kModeloptFp8, &kFp8Channel, &kFp8Block, &kModeloptInt8, &kInt4Awq,
-                                    &kModeloptNvfp4, &kModeloptMxfp4})
+  for (const QuantFormat* format :
+       {&kModeloptFp8, &kFp8Channel, &kFp8Block, &kModeloptInt8, &kInt4Awq, &kModeloptNvfp4, &kModeloptMxfp4})
     if (found == nullptr && scan.has_found(format->id)) found = &format->id;
   if (found == nullptr) return;
   for (const std::string_view suffix : {".k_scale", ".v_scale"})

@@ -30,7 +30,8 @@ Result<Weight> open_mxfp8(OpenContext& context, const QuantMatch& match) {
 
 constexpr QuantFormat kMxfp8 = {
     .id = "mxfp8", .title = "MXFP8, an exponent for 32 codes of a row", .open = open_mxfp8};
-constexpr QuantFormat kModeloptMxfp8 = {.id = "modelopt-mxfp8", .title = "ModelOpt MXFP8", .open = open_mxfp8};
+constexpr QuantFormat kModeloptMxfp8 = {
+    .id = "modelopt-mxfp8", .title = "ModelOpt MXFP8", .open = open_mxfp8};
 
 // Exponents have one dimension and length for each of the codes', the last divided by 32.
 bool fits_exponents(const Shape& codes, const Shape& exponents) {

@@ -89,7 +89,8 @@ void detect_quark_module(LayoutScan& scan, const std::string& module, TensorRef 
     return;
   }
   const TensorInfo& values = scan.info(*scale);
-  if (section != nullptr && section->is_array()) return broken("its scales have two levels, which are not read");
+  if (section != nullptr && section->is_array())
+    return broken("its scales have two levels, which are not read");
   if (scan.config().get("input_rotation") != nullptr)
     return broken("its basis is rotated (input_rotation), which is not read");
   QuantMatch match;
@@ -103,7 +104,8 @@ void detect_quark_module(LayoutScan& scan, const std::string& module, TensorRef 
     const QuantFormat* format = microscaled(scan, module, codes.shape, values.shape);
     if (format == nullptr)
       return broken("U8 " + shape_text(codes.shape) + " with exponents " + shape_text(values.shape) +
-                    " is neither FP4 nor an FP6 that the configuration names (dtype " + quote_name(dtype) + ")");
+                    " is neither FP4 nor an FP6 that the configuration names (dtype " + quote_name(dtype) +
+                    ")");
     match.layout = format->id;
     match.bits = format == &kQuarkMxfp4 ? 4 : 6;
     match.group_size = kQuarkGroup;

@@ -13,9 +13,11 @@ namespace {
 // The order of detection (spec other-quant-layouts 10): those that name themselves first, then by names that
 // belong to one producer, then by shape.
 constexpr const QuantFamily* kFamilies[] = {
-    &kTorchaoFamily,      &kComfyFamily,    &kComfyScaledFamily,       &kColibriFamily,
-    &kBitsandbytesFamily, &kQweightFamily,  &kCompressedTensorsFamily, &kGptOssFamily,
-    &kMlxFamily,          &kFp8BlockFamily, &kModeloptFamily,          &kFp8ScaledFamily,
+    &kQuarkFamily,        &kFbgemmFamily,      &kTorchaoFamily,
+    &kComfyFamily,        &kComfyScaledFamily, &kColibriFamily,
+    &kBitsandbytesFamily, &kQweightFamily,     &kCompressedTensorsFamily,
+    &kGptOssFamily,       &kMlxFamily,         &kMxFamily,
+    &kFp8BlockFamily,     &kModeloptFamily,    &kFp8ScaledFamily,
     &kForeignFamily,
 };
 

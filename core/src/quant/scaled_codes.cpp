@@ -20,9 +20,9 @@ constexpr uint64_t kNibbles = 16;
 
 struct ScaledState {
   ScaledCodes spec;
-  uint64_t code_bytes = 0;  // of a row
-  uint64_t groups = 0;      // of a row
-  uint64_t scale_size = 1;  // bytes of a scale
+  uint64_t code_bytes = 0;   // of a row
+  uint64_t groups = 0;       // of a row
+  uint64_t scale_size = 1;   // bytes of a scale
   float values[kNibbles]{};  // of the codes of four bits
 };
 
@@ -372,8 +372,8 @@ Weight scaled_codes_weight(const ScaledCodes& spec, std::string_view word, const
   const uint64_t row_bytes =
       (spec.code == CodeKind::kInt4RowPairs ? ceil_div(state->code_bytes, 2) : state->code_bytes) +
       state->groups * state->scale_size;
-  weight.bits = static_cast<uint32_t>(std::min<uint64_t>(
-      UINT32_MAX, ceil_div(row_bytes * 8, std::max<uint64_t>(spec.columns, 1))));
+  weight.bits = static_cast<uint32_t>(
+      std::min<uint64_t>(UINT32_MAX, ceil_div(row_bytes * 8, std::max<uint64_t>(spec.columns, 1))));
   weight.reads = static_cast<uint32_t>(weight.parts.size());
   weight.state = std::move(state);
   return weight;

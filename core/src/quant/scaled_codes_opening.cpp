@@ -38,8 +38,8 @@ Result<Weight> open_scaled_codes(OpenContext& context, const QuantMatch& match, 
   const auto wanted = scale_bytes(spec);
   const TensorInfo& stored = context.checkpoint.info(*scale);
   const uint64_t groups = ceil_div(spec.columns, spec.group);
-  const bool ordered = spec.swizzled ? matrices == 1
-                                     : groups == 1 || (!stored.shape.empty() && stored.shape.back() == groups);
+  const bool ordered =
+      spec.swizzled ? matrices == 1 : groups == 1 || (!stored.shape.empty() && stored.shape.back() == groups);
   if (!ordered || !wanted || *wanted != stored.bytes())
     return fault("has scales " + described(*scale) + ", which are not those of " + shape_text(shape) +
                  (spec.swizzled ? " in tiles of 128 x 4" : ""));

@@ -84,6 +84,8 @@ constexpr OptionInfo kDequantOptions[] = {
 
 // Those that transform/layout_codecs.cpp writes; a test compares them.
 constexpr std::string_view kWrittenLayouts[] = {"fp8-block",
+                                                "comfy-fp8",
+                                                "comfy-nvfp4",
                                                 "colibri-int8-row",
                                                 "colibri-int4-row",
                                                 "colibri-int2-row",
