@@ -61,11 +61,11 @@ Result<Weight> open_convrot(OpenContext& context, const QuantMatch& match) {
                            kComfyScale);
 }
 
-Result<Weight> open_w4a8(OpenContext& context, const QuantMatch& match) {
+Result<Weight> open_w4a8_layer(OpenContext& context, const QuantMatch& match) {
   return open_comfy_w4a8(context, match, options_of(match));
 }
 
-Result<Weight> open_awq(OpenContext& context, const QuantMatch& match) {
+Result<Weight> open_awq_layer(OpenContext& context, const QuantMatch& match) {
   return open_comfy_awq(context, match, options_of(match));
 }
 
@@ -84,8 +84,8 @@ constexpr QuantFormat kComfyInt8 = {
 constexpr QuantFormat kConvrot = {
     .id = "comfy-convrot-w4a4", .title = "ComfyUI INT4 in a rotated basis", .open = open_convrot};
 constexpr QuantFormat kW4a8 = {
-    .id = "comfy-w4a8", .title = "ComfyUI W4A8 on an int8 grid", .open = open_w4a8};
-constexpr QuantFormat kAwq = {.id = "comfy-awq-w4a16", .title = "ComfyUI AWQ W4A16", .open = open_awq};
+    .id = "comfy-w4a8", .title = "ComfyUI W4A8 on an int8 grid", .open = open_w4a8_layer};
+constexpr QuantFormat kAwq = {.id = "comfy-awq-w4a16", .title = "ComfyUI AWQ W4A16", .open = open_awq_layer};
 constexpr QuantFormat kSvdquant = {"comfy-svdquant", "SVDQuant W4A4", true};
 
 // What a format wants beside its weight; every listed tensor is required unless marked.
@@ -205,6 +205,9 @@ void detect_layer(LayoutScan& scan, std::string_view module, const JsonValue& js
   match.logical_dtype = native_dtype(scale ? scan.info(*scale).dtype : DType::BF16);
   if (layer->format == &kW4a8) match.logical_dtype = DType::F32;
   if (layer->format == &kComfyNvfp4 || layer->format == &kComfyMxfp8) {
+    scan.note(std::string(layer->format->id) + " pads weights to multiples of " +
+              (layer->format == &kComfyNvfp4 ? "16" : "32") +
+              "; their own size is in no file, so the padded one is kept");
     match.logical_dtype = DType::BF16;
     match.group_size = layer->format == &kComfyNvfp4 ? 16 : 32;
   }

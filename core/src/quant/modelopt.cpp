@@ -1,6 +1,5 @@
 // NVIDIA ModelOpt, and the NVFP4 names that it shares with ComfyUI (spec other-quant-layouts 4, 7.3).
 #include <algorithm>
-#include <cstdio>
 
 #include "quant/families.h"
 #include "quant/fp8_grid.h"
@@ -9,6 +8,7 @@
 #include "quant/scale_shape.h"
 #include "tftf/base/bytes.h"
 #include "tftf/base/checked.h"
+#include "tftf/base/json_text.h"
 #include "tftf/quant/undecided.h"
 
 namespace tftf {
@@ -37,12 +37,6 @@ Result<Weight> open_modelopt_nvfp4(OpenContext& context, const QuantMatch& match
   return open_nvfp4(context, match, {});
 }
 
-std::string number_text(float value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", static_cast<double>(value));
-  return text;
-}
-
 struct Undecided {
   std::optional<float> multiplier{};  // that is none, probably
   std::string layout{};               // that the user has named
@@ -65,7 +59,7 @@ Result<Weight> open_undecided(OpenContext& context, const QuantMatch& match) {
   }
   return weight_fault(
       ErrorCode::kRefusedAmbiguous, context, match,
-      "has a weight_scale_2 of " + number_text(*undecided.multiplier) +
+      "has a weight_scale_2 of " + json_float(*undecided.multiplier).dump() +
           ", where the multiplier that this name stands for is far below 1: it may be a "
           "divisor, as in compressed-tensors; --layout ct-nvfp4-pack-quantized divides by it, "
           "--layout modelopt-nvfp4 multiplies with it");
