@@ -16,6 +16,9 @@ extern const QuantFamily kGptOssFamily;             // gpt_oss.cpp
 extern const QuantFamily kMlxFamily;                // mlx.cpp
 extern const QuantFamily kFp8BlockFamily;           // fp8_block.cpp
 extern const QuantFamily kModeloptFamily;           // modelopt.cpp
+extern const QuantFamily kMxFamily;                 // mx.cpp
+extern const QuantFamily kQuarkFamily;              // quark.cpp
+extern const QuantFamily kFbgemmFamily;             // fbgemm.cpp
 extern const QuantFamily kFp8ScaledFamily;          // fp8_scaled.cpp
 extern const QuantFamily kForeignFamily;            // foreign.cpp
 extern const QuantFamily kGemmaFamily;              // gemma.cpp

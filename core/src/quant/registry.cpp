@@ -14,16 +14,12 @@ namespace {
 // The order of detection (spec other-quant-layouts 10, quant-layouts-2 12): those that name themselves first, then by names that
 // belong to one producer, then by shape.
 constexpr const QuantFamily* kFamilies[] = {
-    &kTorchaoFamily,     &kComfyFamily,
-    &kComfyScaledFamily, &kColibriFamily,
-    &kGemmaFamily,       &kBitnetFamily,
-    &kForeignFamily,     &kHqqFamily,
-    &kAqlmFamily,        &kVptqFamily,
-    &kQuantoFamily,      &kBitsandbytesFamily,
-    &kQweightFamily,     &kCompressedTensorsFamily,
-    &kGptOssFamily,      &kMlxFamily,
-    &kFp8BlockFamily,    &kModeloptFamily,
-    &kFp8ScaledFamily,
+    &kQuarkFamily,       &kFbgemmFamily,       &kTorchaoFamily, &kComfyFamily,
+    &kComfyScaledFamily, &kColibriFamily,      &kGemmaFamily,   &kBitnetFamily,
+    &kForeignFamily,     &kHqqFamily,          &kAqlmFamily,    &kVptqFamily,
+    &kQuantoFamily,      &kBitsandbytesFamily, &kQweightFamily, &kCompressedTensorsFamily,
+    &kGptOssFamily,      &kMlxFamily,          &kMxFamily,      &kFp8BlockFamily,
+    &kModeloptFamily,    &kFp8ScaledFamily,
 };
 
 // A configuration that names a method over integer or FP8 weights that no layout has claimed: it is the only key to them,

@@ -1,0 +1,102 @@
+// Opens modules of small codes with scales of groups.
+#include <algorithm>
+
+#include "quant/scale_shape.h"
+#include "quant/scaled_codes.h"
+#include "tftf/base/checked.h"
+#include "tftf/simd/cast.h"
+
+namespace tftf {
+
+Result<Weight> open_scaled_codes(OpenContext& context, const QuantMatch& match, ScaledCodes spec,
+                                 std::string_view scales, std::string_view global) {
+  const auto fault = [&](const std::string& what) {
+    return weight_fault(ErrorCode::kRefusedShape, context, match, what);
+  };
+  const auto described = [&context](TensorRef tensor) {
+    const TensorInfo& info = context.checkpoint.info(tensor);
+    return std::string(dtype_name(info.dtype)) + " " + shape_text(info.shape);
+  };
+  const TensorRef* scale = match.find(scales);
+  if (scale == nullptr || !match.logical_shape || match.logical_shape->size() < 2)
+    return weight_fault(ErrorCode::kRefusedMissing, context, match, "lacks its " + std::string(scales));
+  const Shape& shape = *match.logical_shape;
+  spec.columns = shape.back();
+  const auto elements = element_count(shape);
+  if (!elements || *elements == 0) return fault("of shape " + shape_text(shape) + " has no elements");
+  spec.rows = *elements / spec.columns;
+  const uint64_t matrices = spec.rows / shape[shape.size() - 2];
+  spec.scale_dtype = context.checkpoint.info(*scale).dtype;
+  if (spec.scale_dtype == DType::U8) spec.scale_dtype = spec.byte_scale;
+  if (!can_cast(spec.scale_dtype, DType::F32)) return fault("has scales that are " + described(*scale));
+  const auto row = code_row_bytes(spec.code, spec.columns);
+  const uint64_t code_rows = spec.code == CodeKind::kInt4RowPairs ? spec.rows / 2 : spec.rows;
+  const auto codes = row ? checked_mul(*row, code_rows) : std::nullopt;
+  if (!codes || *codes != context.checkpoint.info(match.weight).bytes() ||
+      (spec.code == CodeKind::kInt4RowPairs && spec.rows % 2 != 0))
+    return fault("has codes " + described(match.weight) + ", not those of " + shape_text(shape));
+  const auto wanted = scale_bytes(spec);
+  const TensorInfo& stored = context.checkpoint.info(*scale);
+  const uint64_t groups = ceil_div(spec.columns, spec.group);
+  const bool ordered =
+      spec.swizzled ? matrices == 1 : groups == 1 || (!stored.shape.empty() && stored.shape.back() == groups);
+  if (!ordered || !wanted || *wanted != stored.bytes())
+    return fault("has scales " + described(*scale) + ", which are not those of " + shape_text(shape) +
+                 (spec.swizzled ? " in tiles of 128 x 4" : ""));
+  ScaledParts parts{match.weight, *scale};
+  if (spec.global != GlobalScale::kNone) {
+    const TensorRef* second = match.find(global);
+    if (second == nullptr)
+      return weight_fault(ErrorCode::kRefusedMissing, context, match, "lacks its " + std::string(global));
+    const TensorInfo& info = context.checkpoint.info(*second);
+    const uint64_t count = element_count(info.shape).value_or(0);
+    if (info.dtype != DType::F32 || (count != 1 && count != matrices))
+      return fault("has a " + std::string(global) + " that is " + described(*second) +
+                   ", not one F32 per matrix");
+    spec.rows_per_global = count == 1 ? spec.rows : spec.rows / matrices;
+    parts.global = *second;
+  }
+  if (const TensorRef* factors = match.find("pre_quant_scale")) {
+    const TensorInfo& info = context.checkpoint.info(*factors);
+    if (!is_floating(info.dtype) || !can_cast(info.dtype, DType::F32) || dtype_bits(info.dtype) < 16 ||
+        element_count(info.shape).value_or(0) != spec.columns)
+      return fault("has a pre_quant_scale that is " + described(*factors) + ", not one factor for each of " +
+                   std::to_string(spec.columns) + " columns");
+    spec.column_scale = info.dtype;
+    parts.column_scale = *factors;
+  }
+  return scaled_codes_weight(spec, match.layout, shape, parts);
+}
+
+Result<Weight> open_scaled_int8(OpenContext& context, const QuantMatch& match, std::string_view scales,
+                                uint64_t rotation) {
+  const TensorRef* scale = match.find(scales);
+  const auto elements = match.logical_shape ? element_count(*match.logical_shape) : std::nullopt;
+  if (scale == nullptr || !elements || *elements == 0 || match.logical_shape->size() < 2)
+    return weight_fault(ErrorCode::kRefusedMissing, context, match,
+                        "lacks its " + std::string(scales) + " or its elements");
+  const Shape& shape = *match.logical_shape;
+  const Shape& grid = context.checkpoint.info(*scale).shape;
+  ScaledCodes spec{.code = CodeKind::kInt8, .group = shape.back(), .rotation = rotation};
+  const uint64_t rows = *elements / shape.back();
+  switch (scale_shape(shape, grid)) {
+    case ScaleShape::kTensor:
+      spec.rows_per_scale = rows / element_count(grid).value_or(1);
+      break;
+    case ScaleShape::kChannel:
+      break;
+    case ScaleShape::kOther:
+      spec.rows_per_scale = match.block[0];
+      spec.group = match.block[1];
+      if (spec.group == 0 || spec.rows_per_scale == 0 ||
+          (rows != shape[shape.size() - 2] && shape[shape.size() - 2] % spec.rows_per_scale != 0))
+        return weight_fault(ErrorCode::kRefusedShape, context, match,
+                            "has a " + std::string(scales) + " " + shape_text(grid) +
+                                " that is neither for all, nor for rows, nor for blocks of " +
+                                shape_text(shape));
+      break;
+  }
+  return open_scaled_codes(context, match, spec, scales);
+}
+
+}  // namespace tftf
