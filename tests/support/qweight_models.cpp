@@ -42,7 +42,8 @@ std::vector<uint32_t> words_of(const std::string& bytes) {
   return words;
 }
 
-uint32_t field_in(const std::vector<uint32_t>& words, uint64_t first, uint64_t stride, uint64_t index, uint32_t bits) {
+uint32_t field_in(const std::vector<uint32_t>& words, uint64_t first, uint64_t stride, uint64_t index,
+                  uint32_t bits) {
   uint32_t value = 0;
   for (uint32_t b = 0; b < bits; ++b) {
     const uint64_t bit = index * bits + b;
@@ -91,7 +92,8 @@ std::vector<TestTensor> tensors_of_module(const QweightModule& module, const std
     }
   }
   std::vector<TestTensor> tensors = {
-      {name + ".qweight", DType::I32, awq ? Shape{k, n / 8} : Shape{k * module.bits / 32, n}, word_bytes(codes)},
+      {name + ".qweight", DType::I32, awq ? Shape{k, n / 8} : Shape{k * module.bits / 32, n},
+       word_bytes(codes)},
       {name + ".qzeros", DType::I32, {groups, n * module.bits / 32}, word_bytes(zeros)},
       {name + ".scales", DType::F16, {groups, n}, u16_bytes(scales)}};
   if (!awq) tensors.push_back({name + ".g_idx", DType::I32, {k}, word_bytes(module.index)});
@@ -103,7 +105,8 @@ QweightModule read_module(const std::map<std::string, TestTensor>& tensors, cons
                           uint64_t group) {
   QweightModule module{packing, bits, outputs, inputs, group, {}, {}, {}, {}};
   const bool awq = packing == "awq-gemm";
-  const auto codes = words_of(tensors.at(name + ".qweight").bytes), zeros = words_of(tensors.at(name + ".qzeros").bytes);
+  const auto codes = words_of(tensors.at(name + ".qweight").bytes),
+             zeros = words_of(tensors.at(name + ".qzeros").bytes);
   const TestTensor& scales = tensors.at(name + ".scales");
   for (uint64_t i = 0; i < inputs; ++i) {
     module.codes.emplace_back();
@@ -140,8 +143,8 @@ std::vector<float> weight_of(const QweightModule& module) {
 }
 
 std::string section_of(const QweightModule& module) {
-  const std::string common = "\"bits\": " + std::to_string(module.bits) +
-                             ", \"group_size\": " + std::to_string(module.group);
+  const std::string common =
+      "\"bits\": " + std::to_string(module.bits) + ", \"group_size\": " + std::to_string(module.group);
   if (module.packing == "awq-gemm")
     return "{\"quant_method\": \"awq\", \"version\": \"gemm\", \"zero_point\": true, " + common + "}";
   return "{\"quant_method\": \"gptq\", \"desc_act\": false, \"sym\": false, \"checkpoint_format\": \"" +

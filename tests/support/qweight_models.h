@@ -13,7 +13,8 @@ namespace tftf::test {
 // The words of tensor data as numbers.
 std::vector<uint32_t> words_of(const std::string& bytes);
 // Field `index` of `bits` in the words `first`, `first + stride`, …
-uint32_t field_in(const std::vector<uint32_t>& words, uint64_t first, uint64_t stride, uint64_t index, uint32_t bits);
+uint32_t field_in(const std::vector<uint32_t>& words, uint64_t first, uint64_t stride, uint64_t index,
+                  uint32_t bits);
 
 struct QweightModule {
   std::string packing;  // "gptq-v1", "gptq-v2", "awq-gemm"

@@ -3,8 +3,8 @@
 
 #include "quant/fp8_block_encoder.h"
 #include "quant/planes.h"
-#include "tftf/base/json_value.h"
 #include "tftf/base/checked.h"
+#include "tftf/base/json_value.h"
 
 namespace tftf {
 namespace {
@@ -24,8 +24,9 @@ Result<CodeForm> fp8_block_codes(OpenContext& context, const QuantMatch& match) 
   form.inputs = codes.shape[1];
   form.block[0] = match.block[0];
   form.block[1] = match.block[1];
-  form.planes = {{.role = PlaneRole::kCodes, .form = value_plane(codes.dtype, codes.shape), .tensor = match.weight},
-                 {.role = PlaneRole::kScales, .form = value_plane(scales.dtype, scales.shape), .tensor = *scale}};
+  form.planes = {
+      {.role = PlaneRole::kCodes, .form = value_plane(codes.dtype, codes.shape), .tensor = match.weight},
+      {.role = PlaneRole::kScales, .form = value_plane(scales.dtype, scales.shape), .tensor = *scale}};
   return form;
 }
 

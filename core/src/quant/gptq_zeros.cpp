@@ -82,10 +82,11 @@ void GptqZeros::claim_all(const QuantFormat& v1, const QuantFormat& v2) {
       is_v2 = said_v2 > 0;
     if (declared.auto_round && declared.key.empty() &&
         (verdicts[i] == ZeroVerdict::kMixed || verdicts[i] == ZeroVerdict::kUnknown)) {
-      scan_.problem(v1.id, matches_[i].module,
-                    "the configuration of auto-round has no packing_format, and its zero points do not tell what "
-                    "they mean",
-                    {matches_[i].weight});
+      scan_.problem(
+          v1.id, matches_[i].module,
+          "the configuration of auto-round has no packing_format, and its zero points do not tell what "
+          "they mean",
+          {matches_[i].weight});
       matches_[i].layout = {};
       continue;
     }

@@ -49,7 +49,8 @@ void pack_down(const PlaneForm& form, RowRange rows, const uint8_t* values, std:
       const uint32_t field = (from[to_size(c)] + form.shift) & mask;
       std::byte* word = words + to_size(c * 4);
       store_word(word, load_word(word) | field << to);
-      if (crosses) store_word(word + to_size(word_row), load_word(word + to_size(word_row)) | field >> (32 - to));
+      if (crosses)
+        store_word(word + to_size(word_row), load_word(word + to_size(word_row)) | field >> (32 - to));
     }
   });
 }

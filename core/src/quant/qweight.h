@@ -16,16 +16,16 @@ enum class QweightPacking : uint8_t {
 struct QweightGeometry {
   QweightPacking packing{};
   uint32_t bits = 4;
-  uint64_t outputs = 0;       // N
-  uint64_t inputs = 0;        // K
-  uint64_t group = 0;         // inputs of a group; the last may be short
-  uint64_t groups = 0;        // rows of scales (of kGemv: columns that count)
-  uint64_t scale_width = 0;   // columns of scales
-  uint32_t zero_shift = 0;    // z is the stored field and so much more, …
-  bool zero_wraps = false;    // … modulo 2^bits
-  DType scale = DType::F16;   // F16, BF16 or F32
-  bool has_zeros = false;     // else z is 2^(bits-1)
-  bool has_index = false;     // g_idx
+  uint64_t outputs = 0;      // N
+  uint64_t inputs = 0;       // K
+  uint64_t group = 0;        // inputs of a group; the last may be short
+  uint64_t groups = 0;       // rows of scales (of kGemv: columns that count)
+  uint64_t scale_width = 0;  // columns of scales
+  uint32_t zero_shift = 0;   // z is the stored field and so much more, …
+  bool zero_wraps = false;   // … modulo 2^bits
+  DType scale = DType::F16;  // F16, BF16 or F32
+  bool has_zeros = false;    // else z is 2^(bits-1)
+  bool has_index = false;    // g_idx
   uint64_t words_of_column() const { return inputs * bits / 32 + (inputs * bits % 32 != 0 ? 1 : 0); }
 };
 

@@ -24,8 +24,8 @@ PlaneForm code_plane_of(QweightPacking packing, uint64_t outputs, uint64_t input
 }
 
 PlaneForm zero_plane_of(QweightPacking packing, uint64_t outputs, uint64_t groups, uint32_t bits) {
-  return field_plane(packing == QweightPacking::kGemm ? kFieldsInAwqOrder : kFieldsAlongColumns, groups, outputs,
-                     bits);
+  return field_plane(packing == QweightPacking::kGemm ? kFieldsInAwqOrder : kFieldsAlongColumns, groups,
+                     outputs, bits);
 }
 
 Result<CodeForm> qweight_codes(OpenContext& context, const QuantMatch& match) {
@@ -73,8 +73,7 @@ Result<PackedCodes> pack_qweight(const CodeForm& from, const PackRequest& reques
   const bool awq = target.packing == QweightPacking::kGemm;
   const uint32_t bits = from.bits;
   if (awq ? bits != 4 : bits != 2 && bits != 3 && bits != 4 && bits != 8) {
-    return no_place("its codes have " + std::to_string(bits) + " bits, not " +
-                    (awq ? "4" : "2, 3, 4 or 8"));
+    return no_place("its codes have " + std::to_string(bits) + " bits, not " + (awq ? "4" : "2, 3, 4 or 8"));
   }
   const uint64_t fields = fields_at_once(bits), groups = ceil_div(from.inputs, from.group);
   if (from.outputs % fields != 0 || (!awq && from.inputs % fields != 0)) {
@@ -96,8 +95,8 @@ Result<PackedCodes> pack_qweight(const CodeForm& from, const PackRequest& reques
   };
   add(PlaneRole::kCodes, names.qweight, code_plane_of(target.packing, from.outputs, from.inputs, bits));
   add(PlaneRole::kScales, names.scales, scales.form);
-  CodePlane& made = add(PlaneRole::kZeros, names.qzeros,
-                        zero_plane_of(target.packing, from.outputs, groups, bits));
+  CodePlane& made =
+      add(PlaneRole::kZeros, names.qzeros, zero_plane_of(target.packing, from.outputs, groups, bits));
   if (target.v1) {
     made.form.shift = (1u << bits) - 1;
     made.form.least = 1;

@@ -11,8 +11,8 @@ namespace {
 std::string exact_pattern(const std::string& module) {
   std::string text = "^";
   for (const char c : module) {
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-                       static_cast<unsigned char>(c) >= 0x80;
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                       c == '_' || static_cast<unsigned char>(c) >= 0x80;
     if (!plain) text += '\\';
     text += c;
   }
@@ -38,8 +38,9 @@ std::string gptq_config(const GptqDescription& description, const std::vector<st
   const auto flag = [](bool value) { return std::string(value ? "true" : "false"); };
   std::string text = "{\"quant_method\": \"gptq\", \"bits\": " + std::to_string(description.bits) +
                      ", \"group_size\": " + std::to_string(description.group) +
-                     ", \"sym\": " + flag(description.symmetric) + ", \"desc_act\": " + flag(description.act_order) +
-                     ", \"checkpoint_format\": \"" + (description.v2 ? "gptq_v2" : "gptq") + '"';
+                     ", \"sym\": " + flag(description.symmetric) +
+                     ", \"desc_act\": " + flag(description.act_order) + ", \"checkpoint_format\": \"" +
+                     (description.v2 ? "gptq_v2" : "gptq") + '"';
   std::string dynamic;
   for (const GptqDescription::Other& other : description.others) {
     const bool named = ends_with(other.weight, ".weight");

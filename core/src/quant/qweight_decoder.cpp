@@ -281,8 +281,7 @@ uint64_t decode_qweight(const Weight& weight, const DecodeTask& task, ElementRan
   const RowRange rows = rows_of(piece, g.inputs), tile = rows_of(task.tile, g.inputs);
   const QweightScratch at(g, tile.count);
   std::byte* const scratch = task.scratch;
-  const std::byte* words =
-      g.packing == QweightPacking::kGemv ? task.bytes[0] : scratch + to_size(at.words);
+  const std::byte* words = g.packing == QweightPacking::kGemv ? task.bytes[0] : scratch + to_size(at.words);
   const uint64_t skipped = rows.first - tile.first;
   QweightRow row{g,
                  task.kernels,

@@ -33,9 +33,8 @@ void write_qweight(const Encoded& encoded, ElementRange tile, PartRanges& ranges
   const auto& e = encoded.as<QweightEncoding>();
   const uint64_t first = tile.first / e.outputs, count = tile.count / e.outputs;
   const RowRange groups{first / e.group, ceil_div(count, e.group)};
-  ranges.push({.part = 0,
-               .offset = first * e.outputs * e.bits / 8,
-               .row_bytes = count * e.outputs * e.bits / 8});
+  ranges.push(
+      {.part = 0, .offset = first * e.outputs * e.bits / 8, .row_bytes = count * e.outputs * e.bits / 8});
   ranges.push(rows_of_part(1, groups, e.outputs * dtype_bits(e.scale) / 8));
   ranges.push(rows_of_part(2, groups, e.outputs * e.bits / 8));
   if (e.packing == QweightPacking::kGptq) ranges.push(rows_of_part(3, {first, count}, 4));
@@ -114,8 +113,7 @@ void put_column(const uint8_t* codes, uint64_t count, uint32_t bits, std::byte* 
 void put_columns_awq(const uint8_t* codes, uint64_t width, uint64_t count, std::byte* out, uint64_t stride) {
   for (uint64_t k = 0; k < count; ++k) {
     uint32_t word = 0;
-    for (uint32_t f = 0; f < 8; ++f)
-      word |= uint32_t{codes[to_size(kAwqOrder[f] * width + k)]} << 4 * f;
+    for (uint32_t f = 0; f < 8; ++f) word |= uint32_t{codes[to_size(kAwqOrder[f] * width + k)]} << 4 * f;
     store_word(out, word);
     out += to_size(stride);
   }
@@ -124,7 +122,8 @@ void put_columns_awq(const uint8_t* codes, uint64_t width, uint64_t count, std::
 // The zero points of a group, a byte each, as fields of words.
 void put_zeros(const QweightEncoding& e, const uint8_t* zeros, std::byte* out) {
   if (e.packing == QweightPacking::kGemm) {
-    for (uint64_t n = 0; n < e.outputs; n += 8) put_columns_awq(zeros + to_size(n), 1, 1, out + to_size(n / 2), 0);
+    for (uint64_t n = 0; n < e.outputs; n += 8)
+      put_columns_awq(zeros + to_size(n), 1, 1, out + to_size(n / 2), 0);
   } else {
     put_column(zeros, e.outputs, e.bits, out, 4);
   }
@@ -155,8 +154,8 @@ uint64_t encode_qweight(const Encoded& encoded, const EncodeTask& task, ElementR
         group = scale_of(e, values, count);
       }
       std::byte* const scale = task.out[1] + to_size((i * e.outputs + n) * scale_bytes);
-      if (cast(task.kernels, DType::F32, e.scale, reinterpret_cast<const std::byte*>(&group.scale), scale, 1) !=
-              0 ||
+      if (cast(task.kernels, DType::F32, e.scale, reinterpret_cast<const std::byte*>(&group.scale), scale,
+               1) != 0 ||
           !std::isfinite(group.scale)) {
         lost += count;  // the range is wider than the scale's dtype can say
         group = {};
@@ -199,8 +198,8 @@ Result<void> check_qweight(std::string_view layout, const EncodeOptions& options
       (awq && group != 16 && group != 32 && group != 64 && group != 128 && group != 256)) {
     return usage("--group-size " + std::to_string(group) + " does not go with " + std::string(layout) + ": " +
                  (awq ? "it is 16, 32, 64, 128, 256, or -1 for whole rows"
-                      : "it is a multiple of " + std::to_string(std::max(fields, kLeastGroup)) + " where codes have " +
-                            std::to_string(bits) + " bits, or -1 for whole rows"));
+                      : "it is a multiple of " + std::to_string(std::max(fields, kLeastGroup)) +
+                            " where codes have " + std::to_string(bits) + " bits, or -1 for whole rows"));
   }
   return {};
 }
@@ -231,8 +230,9 @@ Result<Encoded> plan_qweight(const EncodeRequest& request, QweightPacking packin
                                       "; --exclude leaves it as it is");
   }
   if (awq && e.inputs % e.group != 0) {
-    return cannot_encode(request, "cannot become " + std::string(layout) + ": its columns are no multiple of " +
-                                      std::to_string(e.group) + "; --group-size or --exclude");
+    return cannot_encode(request, "cannot become " + std::string(layout) +
+                                      ": its columns are no multiple of " + std::to_string(e.group) +
+                                      "; --group-size or --exclude");
   }
   if (e.inputs < kLeastGroup)
     return cannot_encode(request, "has rows shorter than " + std::to_string(kLeastGroup) +
@@ -247,17 +247,16 @@ Result<Encoded> plan_qweight(const EncodeRequest& request, QweightPacking packin
   }
   const auto held = checked_mul(e.outputs, encoded.strip * sizeof(float));
   if (!held || *held > kLargestUnitBytes || e.outputs > UINT32_MAX) {
-    return cannot_encode(request, "is too large to be quantised, which takes " +
-                                      std::to_string(encoded.strip) +
-                                      " of its columns at a time in memory; a smaller --group-size" +
-                                      (request.plain ? "" : ", or quantising what is stored as floats,") +
-                                      " takes less");
+    return cannot_encode(
+        request, "is too large to be quantised, which takes " + std::to_string(encoded.strip) +
+                     " of its columns at a time in memory; a smaller --group-size" +
+                     (request.plain ? "" : ", or quantising what is stored as floats,") + " takes less");
   }
   encoded.encoder = awq ? &kAwqGemmEncoder : v1 ? &kGptqV1Encoder : &kGptqV2Encoder;
   encoded.word = std::string(layout) + " b" + std::to_string(e.bits) + " g" + std::to_string(e.group) +
                  (e.symmetric ? "" : " asymmetric");
-  encoded.key = std::to_string(e.outputs) + ' ' + std::to_string(e.inputs) + ' ' + std::to_string(encoded.strip) +
-                ' ' + std::string(dtype_name(e.scale));
+  encoded.key = std::to_string(e.outputs) + ' ' + std::to_string(e.inputs) + ' ' +
+                std::to_string(encoded.strip) + ' ' + std::string(dtype_name(e.scale));
   encoded.elements = e.outputs * e.inputs;
   encoded.bits = e.bits + 2;
   const QweightNames names(request.name);
@@ -292,13 +291,21 @@ int64_t declared_group(const EncodeOptions& options) {
 uint32_t declared_bits(const EncodeOptions& options) { return options.bits == 0 ? 4 : options.bits; }
 
 std::string gptq_v1_section(const ConfigRequest& request) {
-  return gptq_config({declared_bits(request.options), declared_group(request.options),
-                      !request.options.asymmetric, false, false, {}},
+  return gptq_config({declared_bits(request.options),
+                      declared_group(request.options),
+                      !request.options.asymmetric,
+                      false,
+                      false,
+                      {}},
                      request.plain_modules);
 }
 std::string gptq_v2_section(const ConfigRequest& request) {
-  return gptq_config({declared_bits(request.options), declared_group(request.options),
-                      !request.options.asymmetric, false, true, {}},
+  return gptq_config({declared_bits(request.options),
+                      declared_group(request.options),
+                      !request.options.asymmetric,
+                      false,
+                      true,
+                      {}},
                      request.plain_modules);
 }
 std::string awq_section(const ConfigRequest& request) {

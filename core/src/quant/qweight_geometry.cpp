@@ -37,7 +37,8 @@ Result<QweightGeometry> qweight_geometry(const OpenContext& context, const Quant
                  "has groups of an unknown length: no usual one fits, and no configuration says group_size");
   }
 
-  const TensorInfo &codes = context.checkpoint.info(match.weight), &scales = context.checkpoint.info(*scales_ref);
+  const TensorInfo &codes = context.checkpoint.info(match.weight),
+                   &scales = context.checkpoint.info(*scales_ref);
   const auto expect = [&](std::string_view role, const TensorInfo& info, DType dtype,
                           const Shape& shape) -> Result<void> {
     if (info.dtype == dtype && info.shape == shape) return {};
@@ -64,9 +65,9 @@ Result<QweightGeometry> qweight_geometry(const OpenContext& context, const Quant
                                                  std::to_string(g.outputs) + " rows");
     }
   } else {
-    TFTF_TRY(expect("qweight", codes, DType::I32,
-                    g.packing == QweightPacking::kGptq ? Shape{words, g.outputs}
-                                                       : Shape{g.inputs, g.outputs / 8}));
+    TFTF_TRY(expect(
+        "qweight", codes, DType::I32,
+        g.packing == QweightPacking::kGptq ? Shape{words, g.outputs} : Shape{g.inputs, g.outputs / 8}));
     TFTF_TRY(expect("scales", scales, g.scale, {g.groups, g.outputs}));
     if (index_ref == nullptr && g.groups != groups) {
       return fault(ErrorCode::kRefusedShape, "has " + std::to_string(g.groups) + " rows of scales, where " +
@@ -79,8 +80,7 @@ Result<QweightGeometry> qweight_geometry(const OpenContext& context, const Quant
   g.has_zeros = zeros_ref != nullptr;
   if (zeros_ref != nullptr) {
     TFTF_TRY(expect("qzeros", context.checkpoint.info(*zeros_ref), DType::I32,
-                    gemv ? Shape{g.outputs, g.scale_width / 8}
-                         : Shape{g.groups, g.outputs * g.bits / 32}));
+                    gemv ? Shape{g.outputs, g.scale_width / 8} : Shape{g.groups, g.outputs * g.bits / 32}));
   } else if (g.packing != QweightPacking::kGemm) {
     return fault(ErrorCode::kRefusedMissing, "has no qzeros");
   }

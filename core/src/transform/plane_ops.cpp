@@ -10,7 +10,9 @@ namespace {
 
 constexpr uint64_t kWordBits = 32;
 
-const PlaneChange& change_of(const Item& item) { return *static_cast<const PlaneChange*>(item.context.get()); }
+const PlaneChange& change_of(const Item& item) {
+  return *static_cast<const PlaneChange*>(item.context.get());
+}
 const PlaneCheck& check_of(const Item& item) { return *static_cast<const PlaneCheck*>(item.context.get()); }
 
 bool turns_over(const PlaneChange& change) { return change.from.outputs_first != change.to.outputs_first; }
@@ -42,7 +44,8 @@ uint64_t plane_scratch(const Item& item) {
   return item.units_per_tile * change.from.columns * (turns_over(change) ? 2 : 1);
 }
 
-void plane_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot, Value&) noexcept {
+void plane_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
+               Value&) noexcept {
   const PlaneChange& change = change_of(item);
   const ElementRange range = units_of(item, tile);
   const RowRange rows{range.first, range.count};
@@ -69,7 +72,8 @@ void words_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
 }
 
 // arg: first, repeat, step.
-void words_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot, Value&) noexcept {
+void words_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
+               Value&) noexcept {
   const ElementRange words = units_of(item, tile);
   for (uint64_t i = 0; i < words.count; ++i) {
     const auto word = static_cast<uint32_t>(item.arg[0] + (words.first + i) / item.arg[1] * item.arg[2]);
@@ -95,7 +99,7 @@ uint64_t values_scratch(const Item& item) {
 }
 
 void values_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
-               Value& value) noexcept {
+                Value& value) noexcept {
   const ElementRange units = units_of(item, tile);
   const PlaneCheck& check = check_of(item);
   if (check.group != 0) {
@@ -108,10 +112,12 @@ void values_run(const Item& item, uint64_t tile, const Tables&, const KernelTabl
   }
   auto* values = reinterpret_cast<uint8_t*>(slot.scratch.data());
   check.form.packing->unpack(check.form, {units.first, units.count}, slot.in[0], values);
-  for (uint64_t i = 0; i < units.count * check.form.columns; ++i) value.n[0] += values[to_size(i)] < check.least;
+  for (uint64_t i = 0; i < units.count * check.form.columns; ++i)
+    value.n[0] += values[to_size(i)] < check.least;
 }
 
-const TileOp kPlaneCheckOp{.id = "plane-check", .io = values_io, .run = values_run, .scratch = values_scratch};
+const TileOp kPlaneCheckOp{
+    .id = "plane-check", .io = values_io, .run = values_run, .scratch = values_scratch};
 
 }  // namespace
 

@@ -24,7 +24,8 @@ struct PlaneCheck {
 };
 
 // Item: in[0] and out[0] whole tensors; `change` must outlive it (Item::context).
-Item plane_item(std::shared_ptr<const PlaneChange> change, const Extent& from, const Extent& to, uint64_t tile_bytes);
+Item plane_item(std::shared_ptr<const PlaneChange> change, const Extent& from, const Extent& to,
+                uint64_t tile_bytes);
 // kRefusedUnsupported when a plane has to be turned over as a whole and is too large for that: the message continues
 // "Module …: ".
 Result<void> check_plane(const PlaneChange& change);

@@ -25,7 +25,7 @@ struct RepackWork {
   std::unordered_map<uint64_t, size_t> at{};  // of stored tensors, in the stream
   std::unordered_set<std::string> names{};    // of repacked weights
   std::map<std::string, std::string, std::less<>> stamps{};
-  std::unordered_set<size_t> consumed{};                             // tensors that go
+  std::unordered_set<size_t> consumed{};                              // tensors that go
   std::unordered_map<size_t, std::vector<StreamTensor>> additions{};  // behind a tensor
   std::vector<PackedModule> modules{};
   bool symmetric = true;
@@ -197,10 +197,10 @@ class Repack final : public Pipe {
     if (zeros == nullptr || made == nullptr) return {};
     const uint32_t least = std::max(zeros->form.least, made->form.least);
     if (least > 0) {
-      const std::string why = made->form.least > 0 ? packed.needs_zero
-                                                   : "a zero point is " + std::to_string(1u << from.bits) +
-                                                         ", which has no code of " +
-                                                         std::to_string(from.bits) + " bits";
+      const std::string why = made->form.least > 0
+                                  ? packed.needs_zero
+                                  : "a zero point is " + std::to_string(1u << from.bits) +
+                                        ", which has no code of " + std::to_string(from.bits) + " bits";
       work.stream.checks.push_back(std::make_shared<const PlaneCheck>(
           PlaneCheck{zeros->tensor, zeros->form, 0, least, repack_refusal(work, match, to_.id, why)}));
     }
@@ -228,7 +228,8 @@ class Repack final : public Pipe {
   }
 
   // Companions that the new layout has no place for.
-  static void consume(RepackWork& work, const QuantMatch& match, const PackedCodes& packed, const CodeForm& from) {
+  static void consume(RepackWork& work, const QuantMatch& match, const PackedCodes& packed,
+                      const CodeForm& from) {
     for (const QuantCompanion& companion : match.companions) {
       const bool used = std::any_of(from.planes.begin(), from.planes.end(), [&](const CodePlane& plane) {
         return RepackWork::key(plane.tensor) == RepackWork::key(companion.tensor) &&

@@ -46,7 +46,7 @@ class RunResults {
   std::vector<std::vector<Owner>> owners_;                     // by phase and item
   std::vector<std::pair<std::string, std::string>> divisors_;  // name, file
   std::vector<std::shared_ptr<const PlaneCheck>> checks_;
-  std::vector<Measured> measured_;                             // by table
+  std::vector<Measured> measured_;  // by table
 };
 
 }  // namespace tftf::transform

@@ -88,10 +88,10 @@ TEST_CASE("codes, zero points and scales are those of the formula, for every lay
     uint64_t group;  // 0: whole rows
     uint64_t rows, columns;
   };
-  for (const Form& form : {Form{"gptq-v1", 4, 32, 40, 96}, Form{"gptq-v1", 4, 64, 32, 96}, Form{"gptq-v2", 4, 0, 16, 72},
-                           Form{"gptq-v1", 2, 16, 48, 80}, Form{"gptq-v2", 3, 32, 32, 160},
-                           Form{"gptq-v1", 8, 24, 12, 100}, Form{"awq-gemm", 4, 32, 24, 64},
-                           Form{"awq-gemm", 4, 0, 8, 52}}) {
+  for (const Form& form :
+       {Form{"gptq-v1", 4, 32, 40, 96}, Form{"gptq-v1", 4, 64, 32, 96}, Form{"gptq-v2", 4, 0, 16, 72},
+        Form{"gptq-v1", 2, 16, 48, 80}, Form{"gptq-v2", 3, 32, 32, 160}, Form{"gptq-v1", 8, 24, 12, 100},
+        Form{"awq-gemm", 4, 32, 24, 64}, Form{"awq-gemm", 4, 0, 8, 52}}) {
     for (const bool asymmetric : {false, true}) {
       for (const DType dtype : {DType::F32, DType::BF16}) {
         INFO(form.to << " b" << form.bits << " g" << form.group << (asymmetric ? " asymmetric" : ""));
@@ -122,8 +122,8 @@ TEST_CASE("codes, zero points and scales are those of the formula, for every lay
             wrong += got.scales[i][n] != stored;
             wrong += got.zeros[i][n] != static_cast<uint32_t>(want.zero);
             for (uint64_t k = 0; k < of_group.size(); ++k) {
-              const long code = std::clamp<long>(std::lrint(of_group[k] / want.scale) + want.zero, 0,
-                                                 (1 << form.bits) - 1);
+              const long code =
+                  std::clamp<long>(std::lrint(of_group[k] / want.scale) + want.zero, 0, (1 << form.bits) - 1);
               wrong += got.codes[i * group + k][n] != static_cast<uint32_t>(code);
             }
           }
@@ -165,12 +165,13 @@ TEST_CASE("tiles, kernels, casts before and a quantised source leave no trace in
       for (const uint64_t tile : {uint64_t{1}, uint64_t{5000}}) {
         const auto result = run(model, {quantize(to)}, tile, kernels);
         REQUIRE(result.ok());
-        for (const auto& [name, tensor] : result_tensors(*result)) CHECK((tensor.bytes == want.at(name).bytes));
+        for (const auto& [name, tensor] : result_tensors(*result))
+          CHECK((tensor.bytes == want.at(name).bytes));
       }
     }
     // The same values as F32, cast before: scales are F16 then, codes the same.
-    const auto cast = run(plain_model(64, 384, values, DType::F32),
-                          {{"cast", {{"dtype", {"bfloat16"}}}}, quantize(to)});
+    const auto cast =
+        run(plain_model(64, 384, values, DType::F32), {{"cast", {{"dtype", {"bfloat16"}}}}, quantize(to)});
     REQUIRE(cast.ok());
     CHECK((result_tensors(*cast).at("l.0.q.qweight").bytes == want.at("l.0.q.qweight").bytes));
     // From codes: as from the floats that they stand for.
@@ -195,7 +196,8 @@ TEST_CASE("a matrix wider than a strip is written strip by strip") {
   const uint64_t rows = 16384, columns = 256;
   const MemoryModel model = plain_model(rows, columns, values_of(rows, columns, 5), DType::F16);
   const auto strips = run(model, {quantize("gptq-v1")});
-  const auto whole = run(model, {{"cast", {{"dtype", {"float32"}}}}, quantize("gptq-v1", {{"group-size", {"-1"}}})});
+  const auto whole =
+      run(model, {{"cast", {{"dtype", {"float32"}}}}, quantize("gptq-v1", {{"group-size", {"-1"}}})});
   REQUIRE(strips.ok());
   REQUIRE(whole.ok());
   CHECK(strips->steps > 1);
@@ -273,13 +275,15 @@ TEST_CASE("what does not fit the layout is refused, by option or by tensor") {
     CHECK(code(refused) == ErrorCode::kRefusedUnsupported);
     CHECK(refused.error().message.find("l.0.q.weight") != std::string::npos);
   }
-  CHECK(code(run(model(8, 96), {quantize("awq", {{"group-size", {"64"}}})})) == ErrorCode::kRefusedUnsupported);
+  CHECK(code(run(model(8, 96), {quantize("awq", {{"group-size", {"64"}}})})) ==
+        ErrorCode::kRefusedUnsupported);
   CHECK(run(model(8, 96), {quantize("gptq", {{"group-size", {"64"}}})}).ok());
   // NaN, and a range that no F16 scale spans.
   for (const float bad : {std::nanf(""), HUGE_VALF, 3e38f}) {
     auto values = values_of(32, 64, 2);
     values[77] = bad;
-    const auto refused = run(plain_model(32, 64, values, DType::F32), {quantize("gptq-v1", {{"bits", {"2"}}})});
+    const auto refused =
+        run(plain_model(32, 64, values, DType::F32), {quantize("gptq-v1", {{"bits", {"2"}}})});
     CHECK(code(refused) == ErrorCode::kRefusedValues);
   }
 }

@@ -11,7 +11,8 @@ using namespace tftf::test;
 
 namespace {
 
-Result<TransformResult> repack(const MemoryModel& model, const std::string& to, uint64_t tile = kDefaultTileBytes) {
+Result<TransformResult> repack(const MemoryModel& model, const std::string& to,
+                               uint64_t tile = kDefaultTileBytes) {
   TransformRequest request{
       .command = "repack", .operations = {{.id = "repack", .options = {{"to", {to}}}}}, .tile_bytes = tile};
   return transform_in_memory(model, model.folder(), std::move(request), {.seed = 6});
@@ -55,7 +56,7 @@ TEST_CASE("reference files of repack, whatever the tiles") {
                                                        {"repack-awq-to-gptq-v2", "gptq-v2"}};
   for (const auto& [id, to] : cases) {
     INFO(id);
-    const std::string folder = "/golden/quant/cases/" + std::string(id) + "/";
+    const std::string folder = "/golden/quant/" + std::string(id) + "/";
     MemoryModel model;
     for (const char* name : {"model.safetensors", "config.json"})
       model.files[name] = tftf_test::read_data(folder + name);
@@ -80,7 +81,7 @@ TEST_CASE("reference files of repack, whatever the tiles") {
       {"repack-gptq-actorder-to-awq", {"awq", "act-order"}}};
   for (const auto& [id, expected] : refusals) {
     INFO(id);
-    const std::string folder = "/golden/quant/cases/" + std::string(id) + "/";
+    const std::string folder = "/golden/quant/" + std::string(id) + "/";
     MemoryModel model;
     for (const char* name : {"model.safetensors", "config.json"})
       model.files[name] = tftf_test::read_data(folder + name);
@@ -125,7 +126,8 @@ TEST_CASE("between versions of GPTQ every width and order stays") {
   for (const uint32_t bits : {2u, 3u, 4u, 8u}) {
     INFO(bits);
     QweightModule module = random_module("gptq-v2", bits, 32, 160, 48, bits);
-    for (size_t k = 0; k < module.index.size(); ++k) module.index[k] = static_cast<uint32_t>(k * 5 % module.groups());
+    for (size_t k = 0; k < module.index.size(); ++k)
+      module.index[k] = static_cast<uint32_t>(k * 5 % module.groups());
     const auto there = repack(model_of_modules({module}), "gptq-v1", 500);
     INFO((there ? "" : there.error().message));
     REQUIRE(there.ok());
@@ -160,9 +162,10 @@ TEST_CASE("what has no place is refused with the property that has none") {
   QweightModule ordered = random_module("gptq-v1", 4, 32, 64, 32, 1);
   std::swap(ordered.index[0], ordered.index[63]);
   CHECK(holds(refusal({ordered}, "awq"), "act-order"));
-  CHECK(holds(refusal({random_module("gptq-v1", 4, 32, 64, 32, 1), random_module("gptq-v1", 4, 32, 128, 64, 2)},
-                      "awq"),
-              "32 and 64"));
+  CHECK(
+      holds(refusal({random_module("gptq-v1", 4, 32, 64, 32, 1), random_module("gptq-v1", 4, 32, 128, 64, 2)},
+                    "awq"),
+            "32 and 64"));
   MemoryModel plain;
   plain.files["model.safetensors"] = scalar_file({"a"});
   const auto nothing = repack(plain, "awq");
@@ -171,7 +174,8 @@ TEST_CASE("what has no place is refused with the property that has none") {
 }
 
 TEST_CASE("modules that differ are told to GPTQ's loaders, and missing zero points are made") {
-  const QweightModule one = random_module("gptq-v1", 4, 32, 64, 32, 1), two = random_module("gptq-v1", 8, 32, 64, 64, 2);
+  const QweightModule one = random_module("gptq-v1", 4, 32, 64, 32, 1),
+                      two = random_module("gptq-v1", 8, 32, 64, 64, 2);
   const auto mixed = repack(model_of_modules({one, two}), "gptq-v2");
   REQUIRE(mixed.ok());
   const OrderedJson section = OrderedJson::parse(mixed->files.at("config.json"))["quantization_config"];

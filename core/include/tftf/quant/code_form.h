@@ -40,10 +40,10 @@ struct PlaneForm {
   uint64_t columns = 0;
   bool outputs_first = false;  // a row is of one output, not of one input or group of inputs
   uint32_t bits = 8;
-  uint32_t shift = 0;      // a stored field is the value and so much more, modulo 2^bits
-  uint32_t least = 0;      // smaller values have no field that every reader takes for them
-  uint64_t row_unit = 1;   // rows whose bytes lie together …
-  uint64_t unit_bytes = 0; // … and how many those are
+  uint32_t shift = 0;       // a stored field is the value and so much more, modulo 2^bits
+  uint32_t least = 0;       // smaller values have no field that every reader takes for them
+  uint64_t row_unit = 1;    // rows whose bytes lie together …
+  uint64_t unit_bytes = 0;  // … and how many those are
   // The same bytes for the same values.
   bool stores_like(const PlaneForm& other) const {
     return packing == other.packing && bits == other.bits && shift == other.shift && rows == other.rows &&
@@ -84,10 +84,10 @@ struct CodePlane {
 
 struct CodeForm {
   CodeKind kind{};
-  uint32_t bits = 0;      // of a code
-  uint64_t outputs = 0;   // N
-  uint64_t inputs = 0;    // K
-  uint64_t group = 0;     // inputs of a scale, where scales go by groups; the last may be short
+  uint32_t bits = 0;       // of a code
+  uint64_t outputs = 0;    // N
+  uint64_t inputs = 0;     // K
+  uint64_t group = 0;      // inputs of a scale, where scales go by groups; the last may be short
   uint64_t block[2] = {};  // outputs and inputs of a scale, where they go by blocks
   std::vector<CodePlane> planes{};
   const CodePlane* find(PlaneRole role) const {
@@ -98,9 +98,9 @@ struct CodeForm {
 };
 
 struct PackRequest {
-  std::string name{};                   // of the weight
-  const JsonValue* config = nullptr;    // config.json
-  uint64_t code_bytes = 0;              // that the source stores
+  std::string name{};                 // of the weight
+  const JsonValue* config = nullptr;  // config.json
+  uint64_t code_bytes = 0;            // that the source stores
 };
 
 struct PackedCodes {

@@ -30,8 +30,9 @@ Result<CodeForm> colibri_fp8_codes(OpenContext& context, const QuantMatch& match
   form.outputs = (*match.logical_shape)[0];
   form.inputs = (*match.logical_shape)[1];
   form.block[0] = form.block[1] = kBlockSide;
-  form.planes = {{.role = PlaneRole::kCodes, .form = value_plane(codes.dtype, codes.shape), .tensor = match.weight},
-                 {.role = PlaneRole::kScales, .form = value_plane(scales.dtype, scales.shape), .tensor = *scale}};
+  form.planes = {
+      {.role = PlaneRole::kCodes, .form = value_plane(codes.dtype, codes.shape), .tensor = match.weight},
+      {.role = PlaneRole::kScales, .form = value_plane(scales.dtype, scales.shape), .tensor = *scale}};
   return form;
 }
 
