@@ -34,7 +34,7 @@ constexpr QuantFormat kBlock = {.id = "fp8-block",
                                 .title = "FP8 with block scales (DeepSeek V3 and others)",
                                 .open = open_fp8_block,
                                 .encoder = &kFp8BlockEncoder,
-                                .repacked_to = "colibri-fp8-e4m3-b128"};
+                                .codes = &kFp8BlockCodes};
 constexpr QuantFormat kV4Fp8 = {
     .id = "deepseek-v4-fp8", .title = "DeepSeek V4 FP8, E8M0 block scales", .open = open_fp8_block};
 constexpr QuantFormat kV4Fp4 = {"deepseek-v4-fp4", "DeepSeek V4 FP4 experts"};

@@ -22,7 +22,9 @@ namespace tftf {
 struct EncodeOptions {
   uint32_t bits = 0;
   uint64_t group_size = 0;
-  bool strict = false;  // warnings about what a reader would misread are refusals
+  bool whole_rows = false;  // a group is a row, whatever its length
+  bool asymmetric = false;  // zero points of the values' own
+  bool strict = false;      // warnings about what a reader would misread are refusals
 };
 
 struct EncodeRequest {
