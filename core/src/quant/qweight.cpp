@@ -63,16 +63,16 @@ QuantMatch make_match(const LayoutScan& scan, const Module& module, const QuantF
 }
 
 // Elements of a group: the declared number when it gives as many groups, else the exact quotient when it is a
-// usual number, else the usual number that gives them (the last group is then short).
-// Without g_idx nothing but the configuration says that the last group is short.
+// usual number. With g_idx else the usual number that gives them (the last group is then short); without, nothing: only the
+// configuration could say it.
 uint64_t group_of(const LayoutScan& scan, uint64_t inputs, uint64_t groups, bool has_index) {
   const JsonValue* value = scan.config().get("group_size");
   const int64_t declared = value ? value->as_integer().value_or(0) : 0;
   if (declared > 0 && ceil_div(inputs, static_cast<uint64_t>(declared)) == groups)
     return std::min(static_cast<uint64_t>(declared), inputs);
   const bool exact = inputs % groups == 0;
-  if (!exact && !has_index) return 0;
   if (exact && usual_group(inputs / groups, inputs)) return inputs / groups;
+  if (!has_index) return 0;
   for (uint64_t usual : {16, 32, 64, 128, 256})
     if (ceil_div(inputs, usual) == groups) return usual;
   return exact ? inputs / groups : 0;
@@ -100,11 +100,9 @@ std::optional<QuantMatch> fit_gptq(const LayoutScan& scan, const Module& module)
                 (*zeros)[1] * 32 != module.outputs * bits))
     return std::nullopt;
   if (module.groups == 0) return std::nullopt;
-  const uint64_t group = ceil_div(inputs, module.groups);
-  // With g_idx the last group may be short, so only a plainly small group disproves the packing.
-  if (module.g_idx || inputs % module.groups != 0 ? group < 16 && group != inputs
-                                                  : !usual_group(group, inputs))
-    return std::nullopt;
+  // The last group may be short, so only a plainly small group disproves the packing.
+  const uint64_t least = ceil_div(inputs, module.groups);
+  if (least < 16 && least != inputs) return std::nullopt;
   const uint64_t elements = group_of(scan, inputs, module.groups, module.g_idx.has_value());
   if (!module.g_idx && elements == 0) return std::nullopt;
   QuantMatch match = make_match(scan, module, bits >= 5 && bits <= 7 ? kPlanar : kGptqV1);
