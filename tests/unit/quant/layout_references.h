@@ -13,6 +13,13 @@ struct LayoutWithoutReference {
 
 inline constexpr LayoutWithoutReference kLayoutsWithoutReference[] = {
     {"colibri-int4-rans256-g0", "its records must decode to the bytes of int4-row, which have references"},
+    {"torchao-intx", "the decoder of torchao-int8, which has one; tests/unit/quant/method_layouts_test.cpp"},
+    {"torchao-int4", "packed on a GPU only; tests/unit/quant/method_formulas_test.cpp"},
+    {"mlx-mxfp8", "MLX runs on Apple's machines; tests/unit/quant/method_formulas_test.cpp"},
+    {"mlx-nvfp4", "MLX runs on Apple's machines; tests/unit/quant/method_formulas_test.cpp"},
+    {"gemma-int2", "no file of it is seen; tests/unit/quant/method_formulas_test.cpp"},
+    {"quanto-qfloat8", "no file of it is seen; tests/unit/quant/method_formulas_test.cpp"},
+    {"quanto-qint2", "no file of it is seen; tests/unit/quant/method_formulas_test.cpp"},
 };
 
 }  // namespace tftf
