@@ -20,14 +20,18 @@ constexpr QuantFormat kFp4 = {.id = "bnb-fp4",
 constexpr QuantFormat kBitsandbytesInt8 = {
     .id = "bnb-int8", .title = "bitsandbytes LLM.int8", .open = open_bnb_int8};
 
-// Fills what the JSON of a quant_state says. Returns what is wrong with it.
-std::string read_state(std::string_view text, BnbState& out) {
+// Fills what the JSON of a quant_state says. `named`: the type that its tensor's name tells. Returns what is wrong with it.
+std::string read_state(std::string_view text, std::optional<std::string_view> named, BnbState& out) {
   const JsonDocument json = parse_json(text, JsonDialect::kPython);
   if (json.error || !json.root.is_object()) return "its quant_state is not the JSON that bitsandbytes writes";
-  const auto type = json.root.string("quant_type");
-  if (!type || (*type != "nf4" && *type != "fp4"))
-    return "its quant_state has no quant_type \"nf4\" or \"fp4\"";
-  out.is_fp4 = *type == "fp4";
+  if (const auto type = json.root.string("quant_type")) {
+    if (*type != "nf4" && *type != "fp4") return "its quant_type is neither \"nf4\" nor \"fp4\"";
+    out.is_fp4 = *type == "fp4";
+  } else if (named) {
+    out.is_fp4 = named == "fp4";
+  } else {
+    return "its quant_state has no quant_type";
+  }
   const auto dtype = json.root.string("dtype");
   const auto torch = dtype ? find_torch_dtype(*dtype) : std::nullopt;
   if (!torch || !is_scale_float(*torch))
@@ -97,7 +101,8 @@ void detect_4bit_module(LayoutScan& scan, TensorRef state_tensor, const Spelling
   if (!bytes && scan.values().pending(state_tensor)) return scan.claim(std::move(match));
   if (!bytes) return broken("its quant_state cannot be read");
   auto state = std::make_shared<BnbState>();
-  if (std::string wrong = read_state(as_text(*bytes), *state); !wrong.empty())
+  const auto named = own_names ? std::nullopt : std::optional<std::string_view>(named_fp4 ? "fp4" : "nf4");
+  if (std::string wrong = read_state(as_text(*bytes), named, *state); !wrong.empty())
     return broken(std::move(wrong));
   if (!own_names && state->is_fp4 != named_fp4)
     return broken("its quant_state names another type than the tensor's name");

@@ -69,22 +69,27 @@ uint64_t vptq_scratch(const Weight& weight, uint64_t) {
   return s.floats * sizeof(float) + s.g.columns;  // and which columns perm has named
 }
 
-// Every column must be named once.
+uint64_t perm_at(const VptqState& s, const std::byte* from, size_t place) noexcept {
+  if (s.perm.dtype == DType::I16) return load_le<uint16_t>(from + place * 2);
+  if (s.perm.dtype == DType::I32) return load_le<uint32_t>(from + place * 4);
+  return load_le<uint64_t>(from + place * 8);
+}
+
+// Every column must be named once; else the columns stand where they are, so that nothing is written elsewhere.
 bool read_perm(const VptqState& s, const DecodeTask& task) noexcept {
   auto* to = reinterpret_cast<uint32_t*>(task.scratch) + s.perm.at;
   std::byte* seen = task.scratch + s.floats * sizeof(float);
   std::memset(seen, 0, to_size(s.g.columns));
-  const std::byte* from = task.bytes[s.perm.range];
+  bool sound = true;
   for (size_t p = 0; p < to_size(s.g.columns); ++p) {
-    uint64_t column = 0;
-    if (s.perm.dtype == DType::I16) column = load_le<uint16_t>(from + p * 2);
-    if (s.perm.dtype == DType::I32) column = load_le<uint32_t>(from + p * 4);
-    if (s.perm.dtype == DType::I64) column = load_le<uint64_t>(from + p * 8);
-    if (column >= s.g.columns || seen[to_size(column)] != std::byte{0}) return false;
+    const uint64_t column = perm_at(s, task.bytes[s.perm.range], p);
+    sound = sound && column < s.g.columns && seen[to_size(column)] == std::byte{0};
+    if (!sound) break;
     seen[to_size(column)] = std::byte{1};
     to[p] = static_cast<uint32_t>(column);
   }
-  return true;
+  if (!sound) std::iota(to, to + to_size(s.g.columns), 0u);
+  return sound;
 }
 
 bool all_below(const std::byte* indices, uint64_t count, uint64_t limit) noexcept {
@@ -170,6 +175,9 @@ uint64_t decode_vptq(const Weight& weight, const DecodeTask& task, ElementRange 
             pair.residual = load_le<uint16_t>(task.bytes[s.residual_range] +
                                               to_size((row * g.group_size + c) * sizeof(uint16_t)));
         }
+        // begin_vptq() has told what points beyond.
+        pair.index = std::min(pair.index, g.centroids - 1);
+        if (has_residual) pair.residual = std::min(pair.residual, g.residuals - 1);
         const float* vector =
             tables + s.centroids.at + to_size((group * g.centroids + pair.index) * g.length);
         const float* added =
@@ -183,8 +191,10 @@ uint64_t decode_vptq(const Weight& weight, const DecodeTask& task, ElementRange 
     const RowRange all = vectors_of(tile, g.outlier_length), here = vectors_of(rows, g.outlier_length);
     for (uint64_t v = here.first; v < here.first + here.count; ++v) {
       for (uint64_t c = 0; c < g.outliers; ++c) {
-        const auto index = load_le<uint16_t>(task.bytes[s.outlier_range] +
-                                             to_size(((v - all.first) * g.outliers + c) * sizeof(uint16_t)));
+        const uint64_t index = std::min<uint64_t>(
+            load_le<uint16_t>(task.bytes[s.outlier_range] +
+                              to_size(((v - all.first) * g.outliers + c) * sizeof(uint16_t))),
+            g.outlier_centroids - 1);
         writer.put(c, v * g.outlier_length, tables + s.outliers.at + to_size(index * g.outlier_length),
                    nullptr, g.outlier_length);
       }
