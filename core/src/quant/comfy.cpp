@@ -28,9 +28,9 @@ Result<Weight> open_comfy_fp8(OpenContext& context, const QuantMatch& match) {
 
 Result<Weight> open_comfy_mxfp8(OpenContext& context, const QuantMatch& match) {
   const bool e5m2 = context.checkpoint.info(match.weight).dtype == DType::F8_E5M2;
-  return open_scaled_codes(context, match,
-                           {.code = e5m2 ? CodeKind::kE5m2 : CodeKind::kE4m3, .group = 32, .swizzled = true},
-                           kComfyScale);
+  return open_scaled_codes(
+      context, match, {.code = e5m2 ? SmallCode::kE5m2 : SmallCode::kE4m3, .group = 32, .swizzled = true},
+      kComfyScale);
 }
 
 Result<Weight> open_comfy_nvfp4(OpenContext& context, const QuantMatch& match) {
@@ -57,7 +57,7 @@ Result<Weight> open_convrot(OpenContext& context, const QuantMatch& match) {
   const uint64_t rotation = options_of(match).rotation == 0 ? kUsualRotation : options_of(match).rotation;
   TFTF_TRY(check_rotation(context, match, rotation));
   const uint64_t columns = match.logical_shape ? match.logical_shape->back() : 0;
-  return open_scaled_codes(context, match, {.code = CodeKind::kInt4, .group = columns, .rotation = rotation},
+  return open_scaled_codes(context, match, {.code = SmallCode::kInt4, .group = columns, .rotation = rotation},
                            kComfyScale);
 }
 

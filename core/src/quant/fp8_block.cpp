@@ -32,7 +32,7 @@ Result<Weight> open_fp8_block(OpenContext& context, const QuantMatch& match) {
 }
 
 Result<Weight> open_v4_fp4(OpenContext& context, const QuantMatch& match) {
-  return open_scaled_codes(context, match, {.code = CodeKind::kE2m1, .group = 32}, "scale");
+  return open_scaled_codes(context, match, {.code = SmallCode::kE2m1, .group = 32}, "scale");
 }
 
 constexpr QuantFormat kBlock = {.id = "fp8-block",

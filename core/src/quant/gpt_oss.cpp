@@ -15,7 +15,7 @@ Result<Weight> open_gpt_oss(OpenContext& context, const QuantMatch& match) {
     return weight_fault(ErrorCode::kRefusedMissing, context, match, "lacks its scales");
   // With the original names the weight lies as its codes do.
   if (match.detail == nullptr)
-    return open_scaled_codes(context, match, {.code = CodeKind::kE2m1, .group = 32}, "scales");
+    return open_scaled_codes(context, match, {.code = SmallCode::kE2m1, .group = 32}, "scales");
   const TransposedBlocks spec{stored.shape[0], stored.shape[1], stored.shape[2]};
   const auto blocks = element_count({spec.experts, spec.outputs, spec.blocks});
   if (!blocks || *blocks == 0 || spec.outputs > UINT32_MAX || !checked_mul(*blocks, 64) ||

@@ -25,12 +25,12 @@ Result<Weight> open_modelopt_int8(OpenContext& context, const QuantMatch& match)
 }
 
 Result<Weight> open_int4_awq(OpenContext& context, const QuantMatch& match) {
-  return open_scaled_codes(context, match, {.code = CodeKind::kInt4RowPairs, .group = match.group_size},
+  return open_scaled_codes(context, match, {.code = SmallCode::kInt4RowPairs, .group = match.group_size},
                            kModeloptRole);
 }
 
 Result<Weight> open_modelopt_mxfp4(OpenContext& context, const QuantMatch& match) {
-  return open_scaled_codes(context, match, {.code = CodeKind::kE2m1, .group = 32}, kModeloptRole);
+  return open_scaled_codes(context, match, {.code = SmallCode::kE2m1, .group = 32}, kModeloptRole);
 }
 
 Result<Weight> open_modelopt_nvfp4(OpenContext& context, const QuantMatch& match) {

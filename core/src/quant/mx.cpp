@@ -78,8 +78,7 @@ void detect_mx(LayoutScan& scan) {
   const std::string& method = scan.config().method;
   detect_exponents(scan, "_scale_inv", "weight_scale_inv", kMxfp8);
   // These have layouts of their own with the same names.
-  if (method == "compressed-tensors" || method.find("auto-round") != std::string::npos || method == "quark")
-    return;
+  if (method == "compressed-tensors" || method.find("auto-round") != std::string::npos) return;
   detect_exponents(scan, "_scale", "weight_scale", method == "modelopt" ? kModeloptMxfp8 : kMxfp8);
 }
 

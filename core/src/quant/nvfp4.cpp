@@ -13,7 +13,7 @@ constexpr uint64_t kNvfp4Group = 16;
 Result<Weight> open_nvfp4(OpenContext& context, const QuantMatch& match, const Nvfp4Order& order,
                           std::string_view scales, std::string_view global) {
   return open_scaled_codes(context, match,
-                           {.code = order.high_first ? CodeKind::kE2m1High : CodeKind::kE2m1,
+                           {.code = order.high_first ? SmallCode::kE2m1High : SmallCode::kE2m1,
                             .group = kNvfp4Group,
                             .byte_scale = DType::F8_E4M3,
                             .swizzled = order.swizzled,
@@ -22,7 +22,7 @@ Result<Weight> open_nvfp4(OpenContext& context, const QuantMatch& match, const N
 }
 
 Weight nvfp4_weight(const Shape& shape, TensorRef codes, TensorRef scales, TensorRef global) {
-  const ScaledCodes spec{.code = CodeKind::kE2m1,
+  const ScaledCodes spec{.code = SmallCode::kE2m1,
                          .rows = shape[0],
                          .columns = shape[1],
                          .group = kNvfp4Group,

@@ -17,13 +17,13 @@ constexpr std::string_view kQuarkRole = "weight_scale";
 constexpr uint64_t kQuarkGroup = 32;
 
 Result<Weight> open_quark_mxfp4(OpenContext& context, const QuantMatch& match) {
-  return open_scaled_codes(context, match, {.code = CodeKind::kE2m1, .group = kQuarkGroup}, kQuarkRole);
+  return open_scaled_codes(context, match, {.code = SmallCode::kE2m1, .group = kQuarkGroup}, kQuarkRole);
 }
 Result<Weight> open_quark_e2m3(OpenContext& context, const QuantMatch& match) {
-  return open_scaled_codes(context, match, {.code = CodeKind::kE2m3, .group = kQuarkGroup}, kQuarkRole);
+  return open_scaled_codes(context, match, {.code = SmallCode::kE2m3, .group = kQuarkGroup}, kQuarkRole);
 }
 Result<Weight> open_quark_e3m2(OpenContext& context, const QuantMatch& match) {
-  return open_scaled_codes(context, match, {.code = CodeKind::kE3m2, .group = kQuarkGroup}, kQuarkRole);
+  return open_scaled_codes(context, match, {.code = SmallCode::kE3m2, .group = kQuarkGroup}, kQuarkRole);
 }
 Result<Weight> open_quark_fp8(OpenContext& context, const QuantMatch& match) {
   return open_fp8_scales(context, match, kQuarkRole);

@@ -26,9 +26,9 @@ struct ScaledState {
   float values[kNibbles]{};  // of the codes of four bits
 };
 
-bool has_nibbles(CodeKind code) {
-  return code == CodeKind::kE2m1 || code == CodeKind::kE2m1High || code == CodeKind::kInt4 ||
-         code == CodeKind::kInt4RowPairs;
+bool has_nibbles(SmallCode code) {
+  return code == SmallCode::kE2m1 || code == SmallCode::kE2m1High || code == SmallCode::kInt4 ||
+         code == SmallCode::kInt4RowPairs;
 }
 
 float canonical_nan(float x) { return x == x ? x : bit_cast<float>(0x7FC00000u); }
@@ -43,7 +43,7 @@ void read_scaled(const Weight& weight, ElementRange tile, PartRanges& ranges) {
   const auto& state = weight.as<ScaledState>();
   const ScaledCodes& spec = state.spec;
   const RowRange rows = rows_of(tile, spec.columns);
-  if (spec.code == CodeKind::kInt4RowPairs) {
+  if (spec.code == SmallCode::kInt4RowPairs) {
     const uint64_t first = rows.first / 2;
     ranges.push(rows_of_part(0, {first, (rows.first + rows.count - 1) / 2 - first + 1}, state.code_bytes));
   } else {
@@ -134,15 +134,15 @@ struct ScaledRow {
 uint32_t code_at(const ScaledRow& row, uint64_t column) {
   const auto byte = [&row](uint64_t i) { return static_cast<uint32_t>(row.codes[to_size(i)]); };
   switch (row.state.spec.code) {
-    case CodeKind::kE2m1:
-    case CodeKind::kInt4:
+    case SmallCode::kE2m1:
+    case SmallCode::kInt4:
       return byte(column / 2) >> (column % 2 * 4) & 15;
-    case CodeKind::kE2m1High:
+    case SmallCode::kE2m1High:
       return byte(column / 2) >> (4 - column % 2 * 4) & 15;
-    case CodeKind::kInt4RowPairs:
+    case SmallCode::kInt4RowPairs:
       return byte(column) >> row.shift & 15;
-    case CodeKind::kE2m3:
-    case CodeKind::kE3m2: {
+    case SmallCode::kE2m3:
+    case SmallCode::kE3m2: {
       const uint64_t at = column / 4 * 3;
       const uint32_t word = byte(at) | byte(at + 1) << 8 | byte(at + 2) << 16;
       return word >> (column % 4 * 6) & 63;
@@ -157,16 +157,16 @@ void scale_codes(const ScaledRow& row, uint64_t first, uint64_t count, float* ou
   const ScaledCodes& spec = row.state.spec;
   const float* values = row.state.values;
   switch (spec.code) {
-    case CodeKind::kE4m3:
+    case SmallCode::kE4m3:
       values = f8_values(DType::F8_E4M3);
       break;
-    case CodeKind::kE5m2:
+    case SmallCode::kE5m2:
       values = f8_values(DType::F8_E5M2);
       break;
-    case CodeKind::kE2m3:
+    case SmallCode::kE2m3:
       values = f6_values(DType::F6_E2M3);
       break;
-    case CodeKind::kE3m2:
+    case SmallCode::kE3m2:
       values = f6_values(DType::F6_E3M2);
       break;
     default:
@@ -176,7 +176,7 @@ void scale_codes(const ScaledRow& row, uint64_t first, uint64_t count, float* ou
     const uint64_t column = first + done, group = column / spec.group;
     const uint64_t length = std::min(count - done, (group + 1) * spec.group - column);
     const float scale = row.scales[to_size(group)];
-    if (spec.code == CodeKind::kInt8) {
+    if (spec.code == SmallCode::kInt8) {
       const auto* codes = reinterpret_cast<const int8_t*>(row.codes) + to_size(column);
       for (uint64_t i = 0; i < length; ++i) out[done + i] = static_cast<float>(codes[i]) * scale;
     } else {
@@ -217,7 +217,7 @@ uint64_t decode_row(const ScaledRow& row, const DecodeTask& task, const float* f
     if (factors != nullptr)
       for (uint64_t i = 0; i < count; ++i) segment[i] *= factors[to_size(first + i)];
     for (uint64_t i = 0; i < count; ++i) segment[i] = canonical_nan(segment[i]);
-    if (spec.code != CodeKind::kE5m2) infinite += count_infinite(segment, count);  // it has infinite codes
+    if (spec.code != SmallCode::kE5m2) infinite += count_infinite(segment, count);  // it has infinite codes
     infinite += round_to(task.kernels, to, segment, count, out + to_size(first * size));
   }
   return infinite;
@@ -281,14 +281,14 @@ uint64_t decode_scaled(const Weight& weight, const DecodeTask& task, ElementRang
   const RowRange scale_rows = scale_rows_of(spec, tile);
   const auto* scales = reinterpret_cast<const float*>(task.scratch);
   const float* factors = spec.column_scale ? scales + to_size(factors_at(state, task)) : nullptr;
-  const bool pairs = spec.code != CodeKind::kInt4RowPairs && has_nibbles(spec.code) && factors == nullptr &&
+  const bool pairs = spec.code != SmallCode::kInt4RowPairs && has_nibbles(spec.code) && factors == nullptr &&
                      spec.rotation == 0 && spec.columns % spec.group == 0 && spec.group % 2 == 0;
-  const bool high = spec.code == CodeKind::kE2m1High;
+  const bool high = spec.code == SmallCode::kE2m1High;
   const uint64_t row_bytes = spec.columns * dtype_bits(to) / 8;
   uint64_t infinite = 0;
   for (uint64_t r = rows.first; r < rows.first + rows.count; ++r) {
     ScaledRow row{.state = state, .codes = nullptr, .scales = nullptr};
-    const bool shared = spec.code == CodeKind::kInt4RowPairs;
+    const bool shared = spec.code == SmallCode::kInt4RowPairs;
     row.codes =
         task.bytes[0] + to_size((shared ? r / 2 - tile.first / 2 : r - tile.first) * state.code_bytes);
     row.shift = shared ? static_cast<uint32_t>(r % 2 * 4) : 0;
@@ -327,14 +327,14 @@ std::string spec_key(const ScaledCodes& spec) {
 
 }  // namespace
 
-std::optional<uint64_t> code_row_bytes(CodeKind code, uint64_t columns) {
+std::optional<uint64_t> code_row_bytes(SmallCode code, uint64_t columns) {
   switch (code) {
-    case CodeKind::kE2m1:
-    case CodeKind::kE2m1High:
-    case CodeKind::kInt4:
+    case SmallCode::kE2m1:
+    case SmallCode::kE2m1High:
+    case SmallCode::kInt4:
       return columns % 2 == 0 ? std::optional(columns / 2) : std::nullopt;
-    case CodeKind::kE2m3:
-    case CodeKind::kE3m2:
+    case SmallCode::kE2m3:
+    case SmallCode::kE3m2:
       return columns % 4 == 0 ? std::optional(columns / 4 * 3) : std::nullopt;
     default:
       return columns;
@@ -356,7 +356,7 @@ Weight scaled_codes_weight(const ScaledCodes& spec, std::string_view word, const
   state->code_bytes = code_row_bytes(spec.code, spec.columns).value_or(0);
   state->groups = ceil_div(spec.columns, spec.group);
   state->scale_size = dtype_bits(spec.scale_dtype) / 8;
-  const bool integers = spec.code == CodeKind::kInt4 || spec.code == CodeKind::kInt4RowPairs;
+  const bool integers = spec.code == SmallCode::kInt4 || spec.code == SmallCode::kInt4RowPairs;
   for (size_t i = 0; i < kNibbles; ++i)
     state->values[i] = integers ? static_cast<float>(i < 8 ? int(i) : int(i) - 16) : f4_values()[i];
   Weight weight;
@@ -370,7 +370,7 @@ Weight scaled_codes_weight(const ScaledCodes& spec, std::string_view word, const
   if (parts.column_scale) weight.parts.push_back({"pre_quant_scale", *parts.column_scale});
   weight.unit = spec.columns;
   const uint64_t row_bytes =
-      (spec.code == CodeKind::kInt4RowPairs ? ceil_div(state->code_bytes, 2) : state->code_bytes) +
+      (spec.code == SmallCode::kInt4RowPairs ? ceil_div(state->code_bytes, 2) : state->code_bytes) +
       state->groups * state->scale_size;
   weight.bits = static_cast<uint32_t>(
       std::min<uint64_t>(UINT32_MAX, ceil_div(row_bytes * 8, std::max<uint64_t>(spec.columns, 1))));

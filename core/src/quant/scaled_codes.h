@@ -8,7 +8,7 @@
 
 namespace tftf {
 
-enum class CodeKind : uint8_t {
+enum class SmallCode : uint8_t {
   kE2m1,          // two in a byte, the first in the low bits
   kE2m1High,      // … in the high bits
   kInt4,          // two in a byte, the first in the low bits, two's complement
@@ -28,7 +28,7 @@ enum class GlobalScale : uint8_t {
 };
 
 struct ScaledCodes {
-  CodeKind code{};
+  SmallCode code{};
   uint64_t rows = 0;  // of all matrices of a stack
   uint64_t columns = 0;
   uint64_t group = 0;           // columns that share a scale; the last of a row may be fewer
@@ -57,7 +57,7 @@ Weight scaled_codes_weight(const ScaledCodes& spec, std::string_view word, const
                            const ScaledParts& parts);
 
 // Bytes of a row of codes (of two rows for kInt4RowPairs); nothing where they do not end with a byte.
-std::optional<uint64_t> code_row_bytes(CodeKind code, uint64_t columns);
+std::optional<uint64_t> code_row_bytes(SmallCode code, uint64_t columns);
 // Bytes of all scales.
 std::optional<uint64_t> scale_bytes(const ScaledCodes& spec);
 

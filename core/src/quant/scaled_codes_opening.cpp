@@ -30,10 +30,10 @@ Result<Weight> open_scaled_codes(OpenContext& context, const QuantMatch& match, 
   if (spec.scale_dtype == DType::U8) spec.scale_dtype = spec.byte_scale;
   if (!can_cast(spec.scale_dtype, DType::F32)) return fault("has scales that are " + described(*scale));
   const auto row = code_row_bytes(spec.code, spec.columns);
-  const uint64_t code_rows = spec.code == CodeKind::kInt4RowPairs ? spec.rows / 2 : spec.rows;
+  const uint64_t code_rows = spec.code == SmallCode::kInt4RowPairs ? spec.rows / 2 : spec.rows;
   const auto codes = row ? checked_mul(*row, code_rows) : std::nullopt;
   if (!codes || *codes != context.checkpoint.info(match.weight).bytes() ||
-      (spec.code == CodeKind::kInt4RowPairs && spec.rows % 2 != 0))
+      (spec.code == SmallCode::kInt4RowPairs && spec.rows % 2 != 0))
     return fault("has codes " + described(match.weight) + ", not those of " + shape_text(shape));
   const auto wanted = scale_bytes(spec);
   const TensorInfo& stored = context.checkpoint.info(*scale);
@@ -77,7 +77,7 @@ Result<Weight> open_scaled_int8(OpenContext& context, const QuantMatch& match, s
                         "lacks its " + std::string(scales) + " or its elements");
   const Shape& shape = *match.logical_shape;
   const Shape& grid = context.checkpoint.info(*scale).shape;
-  ScaledCodes spec{.code = CodeKind::kInt8, .group = shape.back(), .rotation = rotation};
+  ScaledCodes spec{.code = SmallCode::kInt8, .group = shape.back(), .rotation = rotation};
   const uint64_t rows = *elements / shape.back();
   switch (scale_shape(shape, grid)) {
     case ScaleShape::kTensor:
