@@ -13,6 +13,7 @@
 #include "tftf/base/version.h"
 #include "tftf/lint/report.h"
 #include "tftf_native/lint_tree.h"
+#include "tftf_native/small_file.h"
 
 namespace tftf::cli {
 namespace {
@@ -30,6 +31,8 @@ struct LintArguments {
   std::string fail_on;
   bool strict = false;
   std::string config;
+  std::string baseline;
+  std::string write_baseline;
   bool timestamp = false;
   CLI::App* rules = nullptr;
   std::string rule;
@@ -46,6 +49,15 @@ constexpr const char* kLintExamples =
     "\n"
     "Exit status: 0 nothing at the fail level, 1 something is, 2 usage error or PATH missing, 3 internal "
     "error.";
+
+constexpr uint64_t kMaxPolicyFile = 1 << 20;
+constexpr uint64_t kMaxBaselineFile = uint64_t{64} << 20;
+
+// A file of the command line that cannot serve is a mistake there: status 1 would say that something was found.
+Error usage_of(Error error) {
+  if (error.code == ErrorCode::kRefusedInput) error.code = ErrorCode::kUsage;
+  return error;
+}
 
 Error usage(std::string message) { return {.code = ErrorCode::kUsage, .message = std::move(message)}; }
 
@@ -74,7 +86,8 @@ void add_lint_options(CLI::App& command, LintArguments& arguments) {
   command.add_flag("--strict", arguments.strict, "The same as --fail-on warning");
   add_texts(command, "--ignore", arguments.ignore, "Leave these rules out")->type_name("ID[,ID]");
   add_texts(command, "--only", arguments.only, "Check these rules only")->type_name("ID[,ID]");
-  add_texts(command, "--severity", arguments.severities, "Treat a rule as error, warning, info or hint")
+  add_texts(command, "--severity", arguments.severities,
+            "Treat a rule as error, warning, info or hint, or turn it off")
       ->type_name("ID=LEVEL");
   command
       .add_option_function<std::string>(
@@ -83,6 +96,14 @@ void add_lint_options(CLI::App& command, LintArguments& arguments) {
       ->type_name("N")
       ->take_last();
   command.add_option("--config", arguments.config, "JSON file with ignore, only, override, max-issues")
+      ->type_name("FILE")
+      ->take_last();
+  command.add_option("--baseline", arguments.baseline, "Findings that are known and do not count")
+      ->type_name("FILE")
+      ->take_last();
+  command
+      .add_option("--write-baseline", arguments.write_baseline,
+                  "Write all findings to this file as known ones; the exit status is 0")
       ->type_name("FILE")
       ->take_last();
   command.add_option("--format", arguments.format, "Form of the report (text)")
@@ -106,8 +127,8 @@ Result<LintPolicy> read_policy(const LintArguments& arguments) {
   // A contradiction among the options is told before a configuration that cannot be read.
   Result<LintPolicy> alone = make_policy(words);
   if (!alone || arguments.config.empty()) return alone;
-  Result<std::string> text = read_small_file(arguments.config);
-  if (!text) return std::move(text).error();
+  Result<std::string> text = read_small_file(arguments.config, kMaxPolicyFile);
+  if (!text) return usage_of(std::move(text).error());
   words.config_file = arguments.config;
   words.config_text = std::move(*text);
   return make_policy(words);
@@ -139,11 +160,11 @@ int run_rules(Session& session, const LintArguments& arguments) {
     session.print(session.common.json ? rules_json() : rules_text(colour));
     return 0;
   }
-  const std::optional<Rule> rule = find_rule(arguments.rule);
-  if (!rule)
+  const Result<std::vector<Rule>> rule = parse_rule_list(arguments.rule);
+  if (!rule || rule->size() != 1)
     return session.fail(
         usage("There is no rule " + quote_name(arguments.rule) + ". The list: tftf-lint rules."));
-  session.print(session.common.json ? rule_json(*rule) : rule_text(*rule, colour));
+  session.print(session.common.json ? rule_json(rule->front()) : rule_text(rule->front(), colour));
   return 0;
 }
 
@@ -175,10 +196,34 @@ Result<void> lint_trees(Session& session, const LintArguments& arguments, const 
     input.place = place_prefix(tree.input.given, input.is_folder);
     input.files = std::move(result.files);
     input.folders = std::move(result.folders);
+    input.skipped_links = tree.skipped_links;
     report.inputs.push_back(std::move(input));
     findings.push_back({std::move(result.findings), std::move(result.omitted)});
   }
   return {};
+}
+
+std::vector<BaselineScope> scopes_of(const LintReport& report, const std::vector<LintTree>& trees) {
+  std::vector<BaselineScope> scopes;
+  for (size_t i = 0; i < report.inputs.size(); ++i)
+    scopes.push_back({report.inputs[i].place, is_index_name(trees[i].input.main) ? "" : trees[i].input.main});
+  return scopes;
+}
+
+int write_baseline(Session& session, const LintArguments& arguments, const LintReport& report,
+                   const std::vector<LintTree>& trees, const std::vector<PathFindings>& findings) {
+  const std::string text = baseline_text(findings, scopes_of(report, trees), report.policy);
+  if (auto written = write_report(arguments.write_baseline, text); !written)
+    return session.fail(written.error());
+  uint64_t count = 0;
+  for (const PathFindings& path : findings) {
+    for (const Diagnostic& finding : path.findings) count += report.policy.reports(finding.rule) ? 1 : 0;
+    for (const OmittedFindings& omitted : path.omitted)
+      if (report.policy.reports(omitted.rule)) count += omitted.count;
+  }
+  session.note(std::to_string(count) + (count == 1 ? " finding is" : " findings are") +
+               " known from now on: " + escape_text(arguments.write_baseline) + ".");
+  return 0;
 }
 
 int run_lint(Session& session, const LintArguments& arguments) {
@@ -192,6 +237,16 @@ int run_lint(Session& session, const LintArguments& arguments) {
   Result<LintPolicy> policy = read_policy(arguments);
   if (!policy) return session.fail(policy.error());
   report.policy = std::move(*policy);
+  if (!arguments.baseline.empty() && !arguments.write_baseline.empty())
+    return session.fail(usage("--write-baseline writes all findings; --baseline excludes it."));
+  std::optional<std::vector<BaselineEntry>> known;
+  if (!arguments.baseline.empty()) {
+    Result<std::string> text = read_small_file(arguments.baseline, kMaxBaselineFile);
+    if (!text) return session.fail(usage_of(std::move(text).error()));
+    auto entries = parse_baseline(arguments.baseline, *text);
+    if (!entries) return session.fail(entries.error());
+    known = *std::move(entries);
+  }
   report.with_data = arguments.data;
   report.with_base = !arguments.base.empty();
   if (arguments.timestamp) report.timestamp = now_text();
@@ -208,14 +263,21 @@ int run_lint(Session& session, const LintArguments& arguments) {
     if (!tree) return session.fail(tree.error());
     base = std::move(*tree);
   }
-  if (!arguments.output.empty())
-    if (Result<void> fine = check_report_target(arguments.output, trees); !fine)
+  for (const auto& [option, path] :
+       {std::pair("--output", &arguments.output), std::pair("--write-baseline", &arguments.write_baseline)}) {
+    if (path->empty()) continue;
+    if (Result<void> fine = check_report_target(option, *path, trees); !fine)
       return session.fail(fine.error());
+  }
 
   std::vector<PathFindings> findings;
   if (Result<void> done = lint_trees(session, arguments, trees, base ? &*base : nullptr, report, findings);
       !done)
     return session.fail(done.error());
+  if (!arguments.write_baseline.empty()) return write_baseline(session, arguments, report, trees, findings);
+  if (!arguments.baseline.empty())
+    report.baseline = use_baseline(findings, scopes_of(report, trees), *known,
+                                   [&](Rule rule) { return is_rule_checked(report, rule); });
   report.issues = apply_policy(findings, report.policy);
   TextStyle style;
   style.colour = arguments.output.empty() && colours_wanted();

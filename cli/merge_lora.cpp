@@ -48,11 +48,11 @@ std::optional<std::string> config_of(const Operation& merge) {
 
 // Runs a merge whose adapter has been read.
 int run_with(const Session& session, const std::string& name, MergeOptionsRead& options,
-             Result<std::shared_ptr<const Adapter>> adapter) {
+             Result<std::shared_ptr<const Adapter>> adapter, std::vector<std::string> sources) {
   if (!adapter) return session.fail(adapter.error());
   options.merge.options.push_back({"adapter", {(*adapter)->given}});
   options.merge.adapter = *std::move(adapter);
-  return run_transform(session, name, options.base, options.operations(), options.write);
+  return run_transform(session, name, options.base, options.operations(), options.write, std::move(sources));
 }
 
 }  // namespace
@@ -88,7 +88,10 @@ void add_merge_fsdp_lora(CLI::App& app, Session& session) {
         if (!options->folder.empty()) options->ranks.folder = options->folder;
         options->ranks.config = config_of(options->merge);
         options->ranks.max_header = session.common.max_header;
-        return run_with(session, "merge-fsdp-lora", *options, read_sharded_adapter(options->ranks));
+        std::vector<std::string> sources;
+        options->ranks.sources = &sources;
+        auto adapter = read_sharded_adapter(options->ranks);
+        return run_with(session, "merge-fsdp-lora", *options, std::move(adapter), std::move(sources));
       });
   add_texts(*command, "-s,--shards", options->files, "File of one rank; once per rank, in their order")
       ->type_name("FILE");
@@ -109,15 +112,18 @@ void add_merge_dcp_lora(CLI::App& app, Session& session) {
     std::string folder;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      add_command(app, session, "merge-dcp-lora",
-                  "Merge an adapter of a distributed checkpoint (PyTorch DCP)", [&session, options] {
-                    if (const auto mistake = cast_mistake(*options)) return session.fail(*mistake);
-                    AdapterRequest request{
-                        .path = options->folder, .config = config_of(options->merge), .dcp_only = true};
-                    request.max_header = session.common.max_header;
-                    return run_with(session, "merge-dcp-lora", *options, read_adapter(request));
-                  });
+  CLI::App* command = add_command(
+      app, session, "merge-dcp-lora", "Merge an adapter of a distributed checkpoint (PyTorch DCP)",
+      [&session, options] {
+        if (const auto mistake = cast_mistake(*options)) return session.fail(*mistake);
+        AdapterRequest request{
+            .path = options->folder, .config = config_of(options->merge), .dcp_only = true};
+        request.max_header = session.common.max_header;
+        std::vector<std::string> sources;
+        request.sources = &sources;
+        auto adapter = read_adapter(request);
+        return run_with(session, "merge-dcp-lora", *options, std::move(adapter), std::move(sources));
+      });
   command->add_option("-c,--checkpoint-dir", options->folder, "Folder with .metadata, or a training folder")
       ->type_name("DIR")
       ->required()

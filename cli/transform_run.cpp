@@ -1,11 +1,7 @@
 #include "transform_run.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "plan_run.h"
@@ -15,11 +11,14 @@
 #include "tftf/checkpoint/lone_shard.h"
 #include "tftf_native/adapter_reader.h"
 #include "tftf_native/executor.h"
+#include "tftf_native/path_kind.h"
+#include "tftf_native/small_file.h"
 
 namespace tftf::cli {
 namespace {
 
 constexpr size_t kShownWarnings = 20;
+constexpr uint64_t kMaxLoneIndex = 256'000'000;
 
 uint32_t thread_count(const Session& session) {
   return session.common.threads != 0 ? session.common.threads
@@ -27,14 +26,15 @@ uint32_t thread_count(const Session& session) {
 }
 
 // What an index in the folder says of a lone file.
-std::optional<std::string> shard_warning(const NativeModel& model, const std::vector<FileEntry>& folder) {
+Result<std::optional<std::string>> shard_warning(const NativeModel& model,
+                                                 const std::vector<FileEntry>& folder) {
   for (const FileEntry& file : folder) {
-    if (!may_index(file)) continue;
-    std::ifstream stream(model.path_of(file.name), std::ios::binary);
-    const std::string text(std::istreambuf_iterator<char>(stream), {});
-    if (auto warning = lone_shard_warning(model.checkpoint.listing, file.name, text)) return warning;
+    if (!may_index(file) || !file.regular || file.size > kMaxLoneIndex) continue;
+    const auto text = read_small_file(model.path_of(file.name), kMaxLoneIndex);
+    if (!text) return text.error();
+    if (auto warning = lone_shard_warning(model.checkpoint.listing, file.name, *text)) return warning;
   }
-  return std::nullopt;
+  return std::optional<std::string>();
 }
 
 struct Destination {
@@ -51,12 +51,13 @@ Result<Destination> choose_destination(const WriteOptions& options) {
     destination.nowhere = true;
     return destination;
   }
-  struct stat info {};
   if (options.output.empty()) {
     return Error{.code = ErrorCode::kUsage, .message = "--output is empty."};
   }
-  const bool exists = ::stat(options.output.c_str(), &info) == 0;
-  const bool folder = exists && S_ISDIR(info.st_mode);
+  const auto kind = path_kind(options.output);
+  if (!kind) return kind.error();
+  const bool exists = *kind != PathKind::kNothing && *kind != PathKind::kDangling;
+  const bool folder = *kind == PathKind::kFolder;
   if (exists && folder == destination.target.single_file) {
     return Error{.code = ErrorCode::kUsagePath,
                  .message = quote_name(options.output) +
@@ -87,7 +88,7 @@ Result<NativeModel> open_model(const Session& session, const std::string& path) 
 
 Result<Transform> make_plan(const NativeModel& model, TransformRequest request) {
   Planner planner(model.checkpoint, std::move(request));
-  serve(planner, model);
+  TFTF_TRY(serve(planner, model));
   return planner.take();
 }
 
@@ -122,13 +123,15 @@ std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan) {
   return inputs;
 }
 
-Result<void> read_adapters(const Session& session, std::vector<Operation>& operations) {
+Result<void> read_adapters(const Session& session, std::vector<Operation>& operations,
+                           std::vector<std::string>* sources) {
   for (Operation& operation : operations) {
     if (operation.id != "merge-lora" || operation.adapter != nullptr) continue;
     TFTF_TRY(check_operation(operation));
     AdapterRequest request{.path = operation.find("adapter")->front()};
     if (const auto* config = operation.find("adapter-config")) request.config = config->front();
     request.max_header = session.common.max_header;
+    request.sources = sources;
     auto adapter = read_adapter(request);
     if (!adapter) return std::move(adapter).error();
     operation.adapter = *std::move(adapter);
@@ -156,10 +159,11 @@ Result<void> check_adapters(const std::vector<Operation>& operations, const Dest
 }  // namespace
 
 int run_transform(const Session& session, const std::string& command, const std::string& path,
-                  std::vector<Operation> operations, const WriteOptions& options) {
+                  std::vector<Operation> operations, const WriteOptions& options,
+                  std::vector<std::string> also_read) {
   Result<Destination> destination = choose_destination(options);
   if (!destination) return session.fail(destination.error());
-  if (auto read = read_adapters(session, operations); !read) return session.fail(read.error());
+  if (auto read = read_adapters(session, operations, &also_read); !read) return session.fail(read.error());
   if (auto apart = check_adapters(operations, *destination); !apart) return session.fail(apart.error());
   Result<NativeModel> model = open_model(session, path);
   if (!model) return session.fail(model.error());
@@ -170,6 +174,8 @@ int run_transform(const Session& session, const std::string& command, const std:
   how.resume = !options.no_resume;
   how.overwrite = options.overwrite;
   how.side_folder = model->folder;
+  how.sides = model->sides;
+  how.also_read = std::move(also_read);
   const ModelListing::Kind kind = model->checkpoint.listing.kind;
   if (kind != ModelListing::Kind::kFile) how.input_folder = model->folder;
 
@@ -187,7 +193,9 @@ int run_transform(const Session& session, const std::string& command, const std:
     request.layout.single_name = std::filesystem::path(options.output).filename().string();
   std::vector<std::string> warnings;
   if (kind == ModelListing::Kind::kFile) {
-    if (auto warning = shard_warning(*model, request.folder)) warnings.push_back(*std::move(warning));
+    auto warning = shard_warning(*model, request.folder);
+    if (!warning) return session.fail(warning.error());
+    if (*warning) warnings.push_back(**std::move(warning));
   }
   if (options.tile_size) {
     request.tile_bytes = *options.tile_size;

@@ -31,8 +31,10 @@ ExecuteOptions execute_options(const Session& session);
 // The plan's inputs as files.
 std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan);
 
-// Runs a writing command to its end and gives the exit status. `path`: the model.
+// Runs a writing command to its end and gives the exit status. `path`: the model; `also_read`: files and folders that
+// were read for the operations already.
 int run_transform(const Session& session, const std::string& command, const std::string& path,
-                  std::vector<Operation> operations, const WriteOptions& options);
+                  std::vector<Operation> operations, const WriteOptions& options,
+                  std::vector<std::string> also_read = {});
 
 }  // namespace tftf::cli

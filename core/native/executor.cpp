@@ -14,6 +14,7 @@
 #include "resident_store.h"
 #include "tftf/base/escape.h"
 #include "tftf/simd/kernels.h"
+#include "tftf_native/path_kind.h"
 
 namespace tftf {
 namespace {
@@ -45,20 +46,36 @@ class Inputs {
       auto is = now(i);
       if (!is.ok()) return std::move(is).error();
       if (is->size != plan_.inputs()[i].size || (inputs_[i].seen && !(*inputs_[i].seen == *is)))
-        return changed(i, "since its header was read");
+        return changed(inputs_[i].path, "since its header was read");
       first_.push_back(*is);
     }
-    return {};
+    sides_ = options_.sides;
+    for (const SideOutput& side : plan_.sides()) {
+      if (!side.copied) continue;
+      // Opened, so that one that cannot be read is known before anything is written.
+      const std::string path = side_path(options_, side);
+      auto source = open_file_source(path);
+      if (!source.ok()) return std::move(source).error();
+      auto is = (*source)->fingerprint();
+      if (!is.ok()) return std::move(is).error();
+      const bool known =
+          std::any_of(sides_.begin(), sides_.end(), [&](const SeenFile& file) { return file.path == path; });
+      if (!known) sides_.push_back({path, *is});
+    }
+    return look_at_sides("since it was read");
   }
 
   // As at the start?
   Result<void> look_again() {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       auto is = now(i);
-      if (!is.ok() || !(*is == first_[i])) return changed(i, "while it was read");
+      if (!is.ok()) return std::move(is).error();
+      if (!(*is == first_[i])) return changed(inputs_[i].path, "while it was read");
     }
-    return {};
+    return look_at_sides("while the run went on");
   }
+  // Side files as they were at the start.
+  const std::vector<SeenFile>& sides() const { return sides_; }
 
   std::vector<JournalInput> journal_inputs() const {
     std::vector<JournalInput> list;
@@ -76,7 +93,7 @@ class Inputs {
     if (!source.ok()) return source;
     auto is = (*source)->fingerprint();
     if (!is.ok()) return std::move(is).error();
-    if (!(*is == first_[i])) return changed(i, "while it was read");
+    if (!(*is == first_[i])) return changed(inputs_[i].path, "while it was read");
     return source;
   }
 
@@ -87,10 +104,19 @@ class Inputs {
     return (*source)->fingerprint();
   }
 
-  Error changed(size_t i, const std::string& when) const {
+  Result<void> look_at_sides(const std::string& when) const {
+    for (const SeenFile& file : sides_) {
+      auto is = file_fingerprint(file.path);
+      if (!is.ok()) return std::move(is).error();
+      if (!(*is == file.seen)) return changed(file.path, when);
+    }
+    return {};
+  }
+
+  static Error changed(const std::string& path, const std::string& when) {
     return {.code = ErrorCode::kIoChanged,
-            .message = "Input " + quote_name(inputs_[i].path) + " has changed " + when + ".",
-            .file = inputs_[i].path};
+            .message = "Input " + quote_name(path) + " has changed " + when + ".",
+            .file = path};
   }
 
   const Plan& plan_;
@@ -98,6 +124,7 @@ class Inputs {
   const ExecuteOptions& options_;
   FilePool<ByteSource> files_;
   std::vector<Fingerprint> first_;
+  std::vector<SeenFile> sides_;
 };
 
 // Failures after which the same command can go on where this one stopped.
@@ -119,7 +146,7 @@ class Execution {
         folder_(std::move(folder)),
         target_(target),
         options_(options),
-        parts_(plan, folder_, target, options),
+        parts_(plan, folder_, target, inputs.sides(), options),
         residents_(plan, inputs.files(), kernels_of(options), options.stop),
         run_{.plan = plan,
              .options = options,
@@ -344,13 +371,14 @@ Result<void> check_target(const Plan& plan, const std::vector<RunInput>& inputs,
                           const ExecuteOptions& options) {
   Inputs files(plan, inputs, options);
   TFTF_TRY(files.look());
-  return check(plan, files, target, target_names(plan, target), options);
+  return check(plan, files, target, target_names(plan, target, options), options);
 }
 
 Result<std::optional<uint64_t>> journal_tile(const OutputTarget& target) {
   const std::string path = target_folder(target);
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return std::optional<uint64_t>();
+  const auto kind = path_kind(path);
+  if (!kind.ok()) return kind.error();
+  if (*kind != PathKind::kFolder) return std::optional<uint64_t>();
   auto folder = open_output_folder(path);
   if (!folder.ok()) return std::move(folder).error();
   auto journal = read_journal(**folder, journal_name(target));
@@ -364,7 +392,7 @@ Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs, const
   TFTF_TRY(files.look());
   if (target.single_file && plan.outputs().size() != 1)
     return Error{.message = "A single file was asked for, and the plan has several."};
-  TFTF_TRY(check(plan, files, target, target_names(plan, target), options));
+  TFTF_TRY(check(plan, files, target, target_names(plan, target, options), options));
   auto resolved = resolve_folder(target_folder(target));
   if (!resolved.ok()) return std::move(resolved).error();
   std::vector<fs::path> made;

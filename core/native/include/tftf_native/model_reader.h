@@ -15,6 +15,8 @@ struct NativeModel {
   std::string folder;  // where the checkpoint's file names count from, without a final slash: "." "dir" "/"
   // By shard: as it was when its header was read; nothing when it was not opened.
   std::vector<std::optional<Fingerprint>> seen;
+  // Index, configuration and the like: what was read beside the shards, as it was then.
+  std::vector<SeenFile> sides;
 
   // Path of a file of the checkpoint.
   std::string path_of(const std::string& name) const;
