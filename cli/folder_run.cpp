@@ -86,6 +86,7 @@ int run_folder_tool(const Session& session, const FolderOptions& options,
                     std::shared_ptr<const colibri::FolderTool> tool) {
   Result<NativeModel> source = open_shard_folder(session, options.input);
   if (!source) return session.fail(source.error());
+  if (!source->failed.empty()) return session.fail(source->failed.front());
   std::optional<NativeModel> existing;
   const auto kind = path_kind(options.output);
   if (!kind) return session.fail(kind.error());

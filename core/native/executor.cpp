@@ -19,13 +19,13 @@
 namespace tftf {
 namespace {
 
+namespace fs = std::filesystem;
+
 const KernelTable& kernels_of(const ExecuteOptions& options) {
   return options.kernels != nullptr ? *options.kernels : best_kernels();
 }
 
 constexpr size_t kMaxOpenInputs = 128;
-
-namespace fs = std::filesystem;
 
 // The files behind Plan::inputs(): opened on demand, and known to be the same all the time.
 class Inputs {
@@ -58,9 +58,8 @@ class Inputs {
       if (!source.ok()) return std::move(source).error();
       auto is = (*source)->fingerprint();
       if (!is.ok()) return std::move(is).error();
-      const bool known =
-          std::any_of(sides_.begin(), sides_.end(), [&](const SeenFile& file) { return file.path == path; });
-      if (!known) sides_.push_back({path, *is});
+      const auto same = [&](const SeenFile& file) { return file.path == path; };
+      if (std::none_of(sides_.begin(), sides_.end(), same)) sides_.push_back({path, *is});
     }
     return look_at_sides("since it was read");
   }
@@ -157,7 +156,7 @@ class Execution {
              .residents = residents_} {}
 
   // True once something of an earlier or this run is worth keeping.
-  bool has_progress() const { return run_.resumed || run_.bytes_written != 0; }
+  bool has_progress() const { return unread_ || run_.resumed || run_.bytes_written != 0; }
   void discard() {
     journal_.reset();
     parts_.discard();
@@ -195,8 +194,10 @@ class Execution {
     JournalHead head = journal_head(plan_, inputs_.journal_inputs());
     Journal before;
     if (*there && options_.resume) {
+      unread_ = true;
       auto journal = read_journal(*folder_, journal_name_);
       if (!journal.ok()) return std::move(journal).error();
+      unread_ = false;
       if (*journal) {
         TFTF_TRY(check_journal(**journal, head, path));
         TFTF_TRY(check_journal_state(**journal, plan_, path));
@@ -319,6 +320,7 @@ class Execution {
   std::optional<JournalWriter> journal_;
   const std::string journal_name_ = journal_name(target_);
   bool outputs_known_ = false;
+  bool unread_ = false;  // there is a journal, and what it holds is not known
 };
 
 // Creates what is missing; `made` gets it, the deepest last.
@@ -415,8 +417,7 @@ Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs,
                           std::shared_ptr<OutputFolder> folder, const ExecuteOptions& options) {
   Inputs files(plan, inputs, options);
   TFTF_TRY(files.look());
-  const OutputTarget target{.path = "."};
-  return run(plan, files, std::move(folder), target, options);
+  return run(plan, files, std::move(folder), {.path = "."}, options);
 }
 
 Result<RunReport> examine(Plan& plan, const std::vector<RunInput>& inputs, const ExecuteOptions& options) {

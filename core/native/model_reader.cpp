@@ -166,10 +166,15 @@ Result<NativeModel> read_model(const std::string& path, ReaderOptions options) {
   while (!reader.done()) {
     for (const std::string& name : reader.want_files()) reader.add_file(name, look_at(model.folder, name));
     for (const ReadRequest& request : reader.want()) {
-      if (auto reason = ranges.read(request))
+      if (auto reason = ranges.read(request)) {
+        const std::string path = join(model.folder, request.file);
+        model.failed.push_back({.code = ErrorCode::kIoRead,
+                                .message = "Cannot read " + quote_name(path) + ": " + *reason + ".",
+                                .file = path});
         reader.fail(request, *std::move(reason));
-      else
+      } else {
         reader.supply(request, ranges.bytes());
+      }
     }
   }
   auto checkpoint = reader.take();

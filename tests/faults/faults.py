@@ -143,7 +143,7 @@ class Bench:
                                FAULT_KIND=fault[2])
         if report is not None:
             environment["FAULT_REPORT"] = str(report)
-        return subprocess.run([self.program, *words, "--threads", "1", "-q"], cwd=folder, env=environment,
+        return subprocess.run([self.program, *words, "--threads", "1", "--quiet"], cwd=folder, env=environment,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               errors="replace", timeout=60, check=False)
 

@@ -17,6 +17,8 @@ struct NativeModel {
   std::vector<std::optional<Fingerprint>> seen;
   // Index, configuration and the like: what was read beside the shards, as it was then.
   std::vector<SeenFile> sides;
+  // Reads that failed: in kInspect what was asked for counts as broken, and here is why.
+  std::vector<Error> failed;
 
   // Path of a file of the checkpoint.
   std::string path_of(const std::string& name) const;
