@@ -26,7 +26,6 @@ const KernelTable& kernels_of(const ExecuteOptions& options) {
 }
 
 constexpr size_t kMaxOpenInputs = 128;
-
 // The files behind Plan::inputs(): opened on demand, and known to be the same all the time.
 class Inputs {
  public:

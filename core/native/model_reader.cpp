@@ -167,10 +167,10 @@ Result<NativeModel> read_model(const std::string& path, ReaderOptions options) {
     for (const std::string& name : reader.want_files()) reader.add_file(name, look_at(model.folder, name));
     for (const ReadRequest& request : reader.want()) {
       if (auto reason = ranges.read(request)) {
-        const std::string path = join(model.folder, request.file);
+        const std::string failed = model.path_of(request.file);
         model.failed.push_back({.code = ErrorCode::kIoRead,
-                                .message = "Cannot read " + quote_name(path) + ": " + *reason + ".",
-                                .file = path});
+                                .message = "Cannot read " + quote_name(failed) + ": " + *reason + ".",
+                                .file = failed});
         reader.fail(request, *std::move(reason));
       } else {
         reader.supply(request, ranges.bytes());
