@@ -1,9 +1,7 @@
 #include <algorithm>
-#include <charconv>
 
-#include "colibri.h"
+#include "commands.h"
 #include "folder_run.h"
-#include "options.h"
 #include "tftf/base/escape.h"
 #include "tftf/quant/colibri/rans_encoder.h"
 #include "tftf/quant/colibri/stamps.h"
@@ -12,25 +10,6 @@
 
 namespace tftf::cli {
 namespace {
-
-struct RansRepackCommand {
-  FolderOptions folder;
-  std::string layers;
-  std::string manifest_only;
-};
-
-std::optional<std::vector<uint64_t>> layer_list(const std::string& text) {
-  std::vector<uint64_t> layers;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    uint64_t layer = 0;
-    const auto [end, error] = std::from_chars(text.data() + at, text.data() + comma, layer);
-    if (error != std::errc() || end != text.data() + comma) return std::nullopt;
-    layers.push_back(layer);
-    at = comma + 1;
-  }
-  return layers;
-}
 
 const std::string* metadata_value(const Header& header, std::string_view key) {
   for (const auto& [name, value] : header.metadata)
@@ -116,41 +95,10 @@ int write_manifest_only(const Session& session, const std::string& folder, bool 
 
 }  // namespace
 
-void add_colibri_rans_repack(CLI::App& group, Session& session) {
-  auto options = std::make_shared<RansRepackCommand>();
-  CLI::App* command = add_command(
-      group, session, "rans-repack", "Range-code the routed experts of a per-row int4 container",
-      [&session, options] {
-        if (!options->manifest_only.empty())
-          return write_manifest_only(session, options->manifest_only, options->folder.overwrite);
-        if (options->folder.input.empty() || options->folder.output.empty()) {
-          return session.fail(
-              {.code = ErrorCode::kUsage, .message = "--indir and --outdir are needed, or --manifest-only."});
-        }
-        colibri::RansRepackOptions repack;
-        if (!options->layers.empty()) {
-          const auto layers = layer_list(options->layers);
-          if (!layers) {
-            return session.fail({.code = ErrorCode::kUsage,
-                                 .message = "--layers takes numbers with commas between, not " +
-                                            quote_name(options->layers) + "."});
-          }
-          repack.layers = *layers;
-        }
-        return run_folder_tool(session, options->folder, colibri::make_rans_repack(repack));
-      });
-  add_folder_options(*command, options->folder);
-  command->get_option("--indir")->required(false);
-  command->get_option("--outdir")->required(false);
-  command->add_option("--layers", options->layers, "Only these layers: 3,4,5")
-      ->type_name("LIST")
-      ->take_last();
-  command->add_flag("--force", options->folder.overwrite, "The same as --overwrite");
-  command
-      ->add_option("--manifest-only", options->manifest_only,
-                   "Write repack-manifest.json for the container in DIR, and nothing else")
-      ->type_name("DIR")
-      ->take_last();
+int run_rans_repack(Session& session, const CommandLine& line) {
+  if (!line.has("manifest-only")) return run_folder_tool(session, line);
+  return write_manifest_only(session, line.value("manifest-only"),
+                             line.has("overwrite") || line.has("force"));
 }
 
 }  // namespace tftf::cli

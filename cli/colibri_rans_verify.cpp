@@ -1,26 +1,11 @@
 // `tftf colibri rans-verify`: whether a range-coded container can be trusted to its last bit.
-#include <memory>
-
-#include "colibri.h"
-#include "options.h"
+#include "commands.h"
 #include "progress.h"
 #include "tftf/base/escape.h"
 #include "tftf_native/rans_verify.h"
 
 namespace tftf::cli {
 namespace {
-
-constexpr const char* kRansVerifyExamples =
-    "Reads out-rans-*.safetensors, if there is none every .safetensors of the folder, and "
-    "repack-manifest.json when it\n"
-    "is there. Prints TRUST, or REFUSE with a line per reason.\n"
-    "\n"
-    "Examples:\n"
-    "  tftf colibri rans-verify container/\n"
-    "  tftf colibri rans-verify container/ --json | jq .refusals\n"
-    "\n"
-    "Exit status: 0 TRUST, 1 REFUSE or there is nothing to verify, 2 usage error or DIR missing, 130 "
-    "interrupted.";
 
 OrderedJson verdict_json(const RansVerdict& verdict) {
   OrderedJson json;
@@ -47,7 +32,10 @@ std::string verdict_text(const RansVerdict& verdict) {
   return text + "RESULT: REFUSE (" + std::to_string(verdict.refusals.size()) + " refusal(s))\n";
 }
 
-int rans_verify(const Session& session, const std::string& folder) {
+}  // namespace
+
+int run_rans_verify(Session& session, const CommandLine& line) {
+  const std::string& folder = line.words[0];
   RansVerifyOptions options;
   options.threads = session.common.threads;
   options.max_header = session.common.max_header;
@@ -81,18 +69,6 @@ int rans_verify(const Session& session, const std::string& folder) {
       (verdict->refusals.size() > 1 ? ", and " + std::to_string(verdict->refusals.size() - 1) + " more."
                                     : "."));
   return error_exit_status(ErrorCode::kRefusedInput);
-}
-
-}  // namespace
-
-void add_colibri_rans_verify(CLI::App& group, Session& session) {
-  auto folder = std::make_shared<std::string>();
-  CLI::App* command =
-      add_command(group, session, "rans-verify",
-                  "Check a range-coded container: stamps, table, digests, and every record bit by bit",
-                  [&session, folder] { return rans_verify(session, *folder); });
-  command->footer(kRansVerifyExamples);
-  command->add_option("DIR", *folder, "Folder of the container")->required()->type_name("");
 }
 
 }  // namespace tftf::cli

@@ -1,38 +1,53 @@
 #include "commands.h"
 
-#include "examples.h"
-#include "options.h"
-#include "tftf/base/version.h"
+#include <string_view>
 
 namespace tftf::cli {
+namespace {
 
-void add_commands(CLI::App& app, Session& session) {
-  app.name("tftf");
-  app.description("Inspect, lint and transform safetensors checkpoints of any size in little memory.");
-  app.set_help_flag("-h,--help", "Show this help");
-  app.set_version_flag("--version", "tftf, version " + std::string(version()), "Show the version");
-  // At most one: later words are arguments, also those that are names of commands.
-  app.require_subcommand(0, 1);
-  app.formatter(help_formatter());
+struct CommandRun {
+  std::string_view path;
+  int (*run)(Session&, const CommandLine&);
+};
 
-  add_passthrough(app, session);
-  add_dequant_fp8(app, session);
-  add_dequant(app, session);
-  add_quantize(app, session);
-  add_repack(app, session);
-  add_merge_lora(app, session);
-  add_merge_fsdp_lora(app, session);
-  add_merge_dcp_lora(app, session);
-  add_run(app, session);
-  add_validate(app, session);
-  add_lint(app, session);
-  add_info(app, session);
-  add_stats(app, session);
-  add_diff(app, session);
-  add_colibri(app, session);
-  add_formats(app, session);
-  add_completion(app, session);
-  add_examples(app);
+constexpr CommandRun kRuns[] = {
+    {"passthrough", run_conversion},
+    {"dequant-fp8", run_conversion},
+    {"dequant", run_conversion},
+    {"quantize", run_conversion},
+    {"repack", run_conversion},
+    {"merge-lora", run_conversion},
+    {"merge-fsdp-lora", run_sharded_merge},
+    {"merge-dcp-lora", run_distributed_merge},
+    {"run", run_conversion},
+    {"validate", run_validate},
+    {"lint", run_lint},
+    {"lint rules", run_rules},
+    {"info", run_info},
+    {"stats", run_stats},
+    {"diff", run_diff},
+    {"colibri repack-fp8", run_folder_tool},
+    {"colibri rans-repack", run_rans_repack},
+    {"colibri resolve", run_resolve},
+    {"colibri classify", run_classify},
+    {"colibri convert", run_folder_tool},
+    {"colibri fmt4-to-fmt2", run_folder_tool},
+    {"colibri quantize", run_conversion},
+    {"colibri dequant", run_conversion},
+    {"colibri stamps", run_stamps},
+    {"colibri rans-verify", run_rans_verify},
+    {"formats", run_formats},
+    {"completion", run_completion},
+};
+
+}  // namespace
+
+int run_command(Session& session, const CommandLine& line) {
+  for (const CommandRun& one : kRuns)
+    if (one.path == line.command->info->path) return one.run(session, line);
+  return session.fail(
+      {.code = ErrorCode::kInternal,
+       .message = "A defect of this program: nothing runs " + std::string(line.command->info->path) + "."});
 }
 
 }  // namespace tftf::cli

@@ -1,34 +1,31 @@
-// The commands of `tftf`, one file each. A new one: its file, a line here and a line in commands.cpp.
+// What the commands do, one file each or a few that are alike. A new one: its row in core/src/command, its function here
+// and its line in commands.cpp.
 #pragma once
-
-#include <CLI/CLI.hpp>
 
 #include "session.h"
 
 namespace tftf::cli {
 
-void add_passthrough(CLI::App& app, Session& session);
-void add_dequant_fp8(CLI::App& app, Session& session);
-void add_dequant(CLI::App& app, Session& session);
-void add_quantize(CLI::App& app, Session& session);
-void add_repack(CLI::App& app, Session& session);
-void add_merge_lora(CLI::App& app, Session& session);
-void add_merge_fsdp_lora(CLI::App& app, Session& session);
-void add_merge_dcp_lora(CLI::App& app, Session& session);
-void add_run(CLI::App& app, Session& session);
-void add_validate(CLI::App& app, Session& session);
-void add_completion(CLI::App& app, Session& session);
-void add_info(CLI::App& app, Session& session);
-void add_stats(CLI::App& app, Session& session);
-void add_diff(CLI::App& app, Session& session);
-void add_lint(CLI::App& app, Session& session);
-void add_colibri(CLI::App& app, Session& session);
-void add_formats(CLI::App& app, Session& session);
+int run_conversion(Session& session,
+                   const CommandLine& line);  // every command that the table of operations makes
+int run_sharded_merge(Session& session, const CommandLine& line);
+int run_distributed_merge(Session& session, const CommandLine& line);
+int run_validate(Session& session, const CommandLine& line);
+int run_lint(Session& session, const CommandLine& line);
+int run_rules(Session& session, const CommandLine& line);
+int run_info(Session& session, const CommandLine& line);
+int run_stats(Session& session, const CommandLine& line);
+int run_diff(Session& session, const CommandLine& line);
+int run_formats(Session& session, const CommandLine& line);
+int run_completion(Session& session, const CommandLine& line);
+int run_folder_tool(Session& session, const CommandLine& line);  // converters of colibri
+int run_rans_repack(Session& session, const CommandLine& line);
+int run_resolve(Session& session, const CommandLine& line);
+int run_classify(Session& session, const CommandLine& line);
+int run_stamps(Session& session, const CommandLine& line);
+int run_rans_verify(Session& session, const CommandLine& line);
 
-// The whole program `tftf`.
-void add_commands(CLI::App& app, Session& session);
-
-// The whole program `tftf-lint`.
-void set_up_lint_program(CLI::App& app, Session& session);
+// Runs what a line names; gives the exit status.
+int run_command(Session& session, const CommandLine& line);
 
 }  // namespace tftf::cli

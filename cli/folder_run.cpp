@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "options.h"
+#include "commands.h"
 #include "plan_run.h"
 #include "tftf/base/escape.h"
+#include "tftf/command/colibri_request.h"
 #include "tftf_native/file_digest.h"
 #include "tftf_native/path_kind.h"
 #include "tftf_native/source_removal.h"
@@ -28,9 +29,6 @@ Result<NativeModel> open_shard_folder(const Session& session, const std::string&
 }
 
 namespace {
-
-// The commands of the docs list these themselves: there is no -o and no --max-shard-size.
-constexpr const char* kFolderGroup = "Folders";
 
 // The text about the outputs by their digests, several files at a time.
 Result<std::string> manifest_text(const Session& session, const colibri::FolderPlan& made,
@@ -55,82 +53,57 @@ Result<void> remove_consumed(const NativeModel& source, const colibri::FolderPla
 
 }  // namespace
 
-void add_folder_options(CLI::App& command, FolderOptions& options) {
-  command.add_option("--indir", options.input, "Folder with the shards to read")
-      ->type_name("DIR")
-      ->required()
-      ->take_last()
-      ->group(kFolderGroup);
-  command
-      .add_option("--outdir", options.output, "Folder to write to; it may hold the outputs of earlier passes")
-      ->type_name("DIR")
-      ->required()
-      ->take_last()
-      ->group(kFolderGroup);
-  command.add_flag("--dry-run", options.dry_run, "Print the plan and the account, write nothing")
-      ->group(kFolderGroup);
-  command
-      .add_flag("--strict", options.strict, "Refuse what a reader would misread where that is a warning else")
-      ->group(kFolderGroup);
-  command.add_flag("--overwrite", options.overwrite, "Replace files of the same names")->group(kFolderGroup);
-  command.add_flag("--no-resume", options.no_resume, "Start anew where an earlier run was interrupted")
-      ->group(kFolderGroup);
-  command
-      .add_flag("--delete-source", options.delete_source,
-                "Remove the source shards that were read, once all outputs are safely on the disk")
-      ->group(kFolderGroup);
-  add_size(command, "--tile-size", options.tile_size, "Bytes of one step")->group("");
-}
-
-int run_folder_tool(const Session& session, const FolderOptions& options,
-                    std::shared_ptr<const colibri::FolderTool> tool) {
-  Result<NativeModel> source = open_shard_folder(session, options.input);
+int run_folder_tool(Session& session, const CommandLine& line) {
+  const std::string output = line.value("outdir");
+  const bool dry_run = line.has("dry-run"), overwrite = line.has("overwrite") || line.has("force");
+  Result<NativeModel> source = open_shard_folder(session, line.value("indir"));
   if (!source) return session.fail(source.error());
   if (!source->failed.empty()) return session.fail(source->failed.front());
   std::optional<NativeModel> existing;
-  const auto kind = path_kind(options.output);
+  const auto kind = path_kind(output);
   if (!kind) return session.fail(kind.error());
   if (*kind != PathKind::kNothing && *kind != PathKind::kDangling) {
-    Result<NativeModel> folder = open_shard_folder(session, options.output);
+    Result<NativeModel> folder = open_shard_folder(session, output);
     if (!folder) return session.fail(folder.error());
     existing.emplace(*std::move(folder));
   }
 
-  const OutputTarget target{.path = options.output, .beside = true};
-  colibri::FolderRequest request{.input = options.input,
-                                 .output = options.output,
-                                 .dry_run = options.dry_run,
-                                 .overwrite = options.overwrite,
-                                 .strict = options.strict};
-  if (!options.no_resume) {
+  const OutputTarget target{.path = output, .beside = true};
+  colibri::FolderRequest request{.input = line.value("indir"),
+                                 .output = output,
+                                 .dry_run = dry_run,
+                                 .overwrite = overwrite,
+                                 .strict = line.has("strict")};
+  if (!line.has("no-resume")) {
     const auto tile = journal_tile(target);
     if (!tile) return session.fail(tile.error());
     request.tile_bytes = tile->value_or(kDefaultTileBytes);
     request.continues = tile->has_value();
   }
-  if (options.tile_size) request.tile_bytes = *options.tile_size;
+  if (const auto asked = line.number("tile-size")) request.tile_bytes = *asked;
   colibri::FolderPlanner planner(source->checkpoint, existing ? &existing->checkpoint : nullptr,
-                                 std::move(request), std::move(tool));
+                                 std::move(request), colibri::folder_tool(line));
   if (auto served = serve(planner, *source); !served) return session.fail(served.error());
   Result<colibri::FolderPlan> made = planner.take();
   if (!made) return session.fail(made.error());
   for (const std::string& note : made->notes) session.note(note);
 
   ExecuteOptions how = execute_options(session);
-  how.resume = !options.no_resume;
-  how.overwrite = options.overwrite;
+  how.resume = !line.has("no-resume");
+  how.overwrite = overwrite;
   how.side_folder = source->folder;
   how.input_folder = source->folder;
   how.sides = source->sides;
   if (!made->manifest_name.empty()) {
     how.last_name = made->manifest_name;
-    how.last_text = [&] { return manifest_text(session, *made, options.output); };
+    how.last_text = [&] { return manifest_text(session, *made, output); };
   }
-  PlanRun run{.plan = made->plan,
+  PlanRun run{.line = line,
+              .plan = made->plan,
               .inputs = run_inputs(*source, made->plan),
               .target = target,
               .how = std::move(how),
-              .dry_run = options.dry_run,
+              .dry_run = dry_run,
               .ask_first = true,
               .account = [&](const RunReport* done) {
                 return done == nullptr
@@ -138,9 +111,9 @@ int run_folder_tool(const Session& session, const FolderOptions& options,
                            : made->final_account(done->bytes_read, done->bytes_written, done->resumed);
               }};
   run.afterwards = [&]() -> Result<void> {
-    return options.delete_source ? remove_consumed(*source, *made) : Result<void>();
+    return line.has("delete-source") ? remove_consumed(*source, *made) : Result<void>();
   };
-  if (options.delete_source && !made->needed_later.empty()) {
+  if (line.has("delete-source") && !made->needed_later.empty()) {
     made->account.warnings.push_back("--delete-source keeps " + std::to_string(made->needed_later.size()) +
                                      " source shards that hold tensors which are not in the output folder, " +
                                      quote_name(made->needed_later[0]) + " first.");

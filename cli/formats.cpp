@@ -1,77 +1,14 @@
-// `tftf formats`: the registry of quantised layouts.
-#include <algorithm>
-
 #include "commands.h"
-#include "options.h"
-#include "tftf/quant/registry.h"
+#include "tftf/command/format_list.h"
 
 namespace tftf::cli {
-namespace {
 
-constexpr const char* kFormatsExamples =
-    "Examples:\n"
-    "  tftf formats                               ids, and what can be done with each layout\n"
-    "  tftf formats --json | jq '.layouts[] | select(.read) | .id'\n"
-    "\n"
-    "Exit status: 0, 2 usage error.";
-
-std::vector<std::string> repack_targets(const QuantFormat& format) {
-  std::vector<std::string> ids;
-  const std::string_view list = format.repacked_to;
-  for (size_t at = 0; at < list.size();) {
-    const size_t end = std::min(list.find(' ', at), list.size());
-    if (end > at) ids.emplace_back(list.substr(at, end - at));
-    at = end + 1;
-  }
-  return ids;
-}
-
-OrderedJson formats_json() {
-  OrderedJson json;
-  OrderedJson& layouts = json["layouts"] = OrderedJson::array();
-  for (const QuantFormat* format : quant_formats()) {
-    OrderedJson& entry = layouts.emplace_back();
-    entry["id"] = std::string(format->id);
-    entry["title"] = std::string(format->title);
-    entry["read"] = format->read();
-    entry["written"] = format->written();
-    entry["repacked_to"] = repack_targets(*format);
-  }
-  return json;
-}
-
-std::string formats_text() {
-  size_t width = 0;
-  for (const QuantFormat* format : quant_formats()) width = std::max(width, format->id.size());
-  std::string text = "layout" + std::string(width - 4, ' ') + "read  written  what it is\n";
-  for (const QuantFormat* format : quant_formats()) {
-    text += std::string(format->id) + std::string(width + 2 - format->id.size(), ' ');
-    text += std::string(format->read() ? "yes " : "-   ") + "  " +
-            (format->written() ? "yes    " : "-      ") + "  " + std::string(format->title);
-    if (!format->repacked_to.empty()) {
-      text += "; repacked to";
-      for (const std::string& id : repack_targets(*format)) text += " " + id;
-    }
-    text += "\n";
-  }
-  return text +
-         "read: tftf dequant. written: tftf quantize. repacked: tftf repack keeps the codes. All are "
-         "recognised by info.\n";
-}
-
-}  // namespace
-
-void add_formats(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "formats",
-                                  "List the quantised layouts and what can be done with them", [&session] {
-                                    if (session.common.json) {
-                                      session.print_json(formats_json());
-                                    } else {
-                                      session.print(formats_text());
-                                    }
-                                    return 0;
-                                  });
-  command->footer(kFormatsExamples);
+int run_formats(Session& session, const CommandLine&) {
+  if (session.common.json)
+    session.print_json(formats_json());
+  else
+    session.print(formats_text());
+  return 0;
 }
 
 }  // namespace tftf::cli

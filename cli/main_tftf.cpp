@@ -1,6 +1,6 @@
-#include "commands.h"
+#include "session.h"
 
 int main(int argc, char** argv) {
-  tftf::cli::Session session("tftf");
-  return tftf::cli::run_program(session, argc, argv, tftf::cli::add_commands);
+  tftf::cli::Session session(tftf::Program::kTftf);
+  return tftf::cli::run_program(session, argc, argv);
 }

@@ -1,6 +1,6 @@
-#include "commands.h"
+#include "session.h"
 
 int main(int argc, char** argv) {
-  tftf::cli::Session session("tftf-lint");
-  return tftf::cli::run_program(session, argc, argv, tftf::cli::set_up_lint_program);
+  tftf::cli::Session session(tftf::Program::kLint);
+  return tftf::cli::run_program(session, argc, argv);
 }

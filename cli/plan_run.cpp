@@ -16,8 +16,14 @@ void report_account(const Session& session, const Account& account) {
   if (session.common.json) {
     session.print_json(account.to_json());
   } else if (!session.common.quiet || account.dry_run) {
-    session.print(account.to_text(session.common.verbose > 0));
+    session.print(account.to_text(session.common.verbose));
   }
+}
+
+// The same command may succeed the next time. Not so where the data, the inputs or the destination are refused.
+bool may_be_repeated(ErrorCode code) {
+  return code == ErrorCode::kInterrupted || code == ErrorCode::kIoSpace || code == ErrorCode::kIoWrite ||
+         code == ErrorCode::kIoRead;
 }
 
 Result<void> check_run(const PlanRun& run) {
@@ -37,7 +43,7 @@ int run_plan(const Session& session, PlanRun run) {
   }
   if (run.dry_run) {
     if (!session.common.json) {
-      session.print(plan.to_text(session.common.verbose > 0) + "memory " +
+      session.print(plan.to_text(session.common.verbose) + "memory " +
                     std::to_string(plan.memory_bytes(run.how.threads)) + "\n\n");
     }
     report_account(session, run.account(nullptr));
@@ -52,11 +58,11 @@ int run_plan(const Session& session, PlanRun run) {
   }();
   if (!done) {
     Error error = std::move(done).error();
-    // A journal that is still there is one to go on with.
+    // Where nothing but time, room or a cable was missing, a journal that is still there is one to go on with.
     const auto journal = journal_tile(run.target);
-    if (journal && *journal && !error.message.empty()) {
+    if (may_be_repeated(error.code) && journal && *journal && !error.message.empty()) {
       error.message.pop_back();
-      error.message += "; this continues: " + escape_text(session.command_line({"--no-resume"})) + ".";
+      error.message += "; this continues: " + session.command_line(run.line);
     }
     return session.fail(error);
   }

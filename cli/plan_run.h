@@ -30,6 +30,7 @@ Result<void> serve(Pump& planner, const NativeModel& model) {
 }
 
 struct PlanRun {
+  const CommandLine& line;
   Plan& plan;
   std::vector<RunInput> inputs;
   OutputTarget target;

@@ -2,22 +2,25 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
+#include "terminal.h"
 #include "tftf/base/size_text.h"
 
 namespace tftf::cli {
 namespace {
 
-constexpr int kBarWidth = 24;
+constexpr size_t kWidestBar = 24, kNarrowestBar = 8;
+constexpr size_t kBarFrame = 3;  // "[", "] "
 
-std::string bar(uint64_t done, uint64_t total) {
-  const int full =
-      total == 0 ? 0 : static_cast<int>(static_cast<double>(done) / static_cast<double>(total) * kBarWidth);
-  return "[" + std::string(static_cast<size_t>(full), '#') +
-         std::string(static_cast<size_t>(kBarWidth - full), '.') + "] ";
+std::string bar(uint64_t done, uint64_t total, size_t width) {
+  const double share = total == 0 ? 0 : static_cast<double>(done) / static_cast<double>(total);
+  const size_t full = std::min(width, static_cast<size_t>(share * static_cast<double>(width)));
+  return "[" + std::string(full, '#') + std::string(width - full, '.') + "] ";
 }
 
 // "8 s", "2 min 5 s", "3 h 20 min".
@@ -36,15 +39,24 @@ bool is_dumb() {
 }  // namespace
 
 std::string progress_text(std::string_view verb, uint64_t done, uint64_t total, double seconds,
-                          uint64_t first) {
+                          uint64_t first, uint32_t columns) {
   const double share = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
-  std::string out = std::string(verb) + " " + std::to_string(static_cast<int>(share * 100)) + " %, " +
-                    size_text(done) + " of " + size_text(total);
-  if (seconds <= 0 || done <= first) return out;
-  const double rate = static_cast<double>(done - first) / seconds;
-  out += ", " + size_text(static_cast<uint64_t>(rate)) + "/s";
-  if (done < total) out += ", " + duration_text(static_cast<double>(total - done) / rate) + " left";
-  return out;
+  std::vector<std::string> parts = {
+      std::string(verb) + " " + std::to_string(static_cast<int>(share * 100)) + " %",
+      ", " + size_text(done) + " of " + size_text(total)};
+  if (seconds > 0 && done > first) {
+    const double rate = static_cast<double>(done - first) / seconds;
+    parts.push_back(", " + size_text(static_cast<uint64_t>(rate)) + "/s");
+    if (done < total)
+      parts.push_back(", " + duration_text(static_cast<double>(total - done) / rate) + " left");
+  }
+  std::string out;
+  for (const std::string& part : parts)
+    if (columns == 0 || out.size() + part.size() < columns) out += part;
+  if (columns == 0) return out;
+  // A terminal wraps what reaches its last column.
+  if (out.size() + kNarrowestBar + kBarFrame >= columns) return out;
+  return bar(done, total, std::min<size_t>(kWidestBar, columns - 1 - out.size() - kBarFrame)) + out;
 }
 
 bool colours_wanted() {
@@ -72,9 +84,10 @@ void ProgressBar::update(std::string_view verb, uint64_t done, uint64_t total) {
   const double since = std::chrono::duration<double>(now - shown_).count();
   if (seconds < 0.5 || since < (terminal_ ? 0.1 : 10)) return;
   shown_ = now;
-  const std::string text = progress_text(verb, done, total, seconds, first_done_);
+  const std::string text =
+      progress_text(verb, done, total, seconds, first_done_, terminal_ ? terminal_width(STDERR_FILENO) : 0);
   if (terminal_) {
-    std::fputs(("\r\x1b[K" + bar(done, total) + text).c_str(), stderr);
+    std::fputs(("\r\x1b[K" + text).c_str(), stderr);
     std::fflush(stderr);
     drawn_ = true;
   } else {

@@ -36,9 +36,10 @@ class ProgressBar {
   Clock::time_point shown_;
 };
 
-// "reading 45 %, 1.25 GiB of 2.78 GiB, 1.10 GiB/s, 1 s left": `first` bytes were done `seconds` ago.
+// "reading 45 %, 1.25 GiB of 2.78 GiB, 1.10 GiB/s, 1 s left": `first` bytes were done `seconds` ago. In less than
+// `columns` columns, a bar before it where there is room for one; 0: all of it, no bar.
 std::string progress_text(std::string_view verb, uint64_t done, uint64_t total, double seconds,
-                          uint64_t first = 0);
+                          uint64_t first, uint32_t columns);
 
 // stdout is a terminal that wants colours (not with NO_COLOR, not a dumb one).
 bool colours_wanted();

@@ -1,21 +1,23 @@
 #include "session.h"
 
-#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
 
-#include <CLI/CLI.hpp>
-
+#include "commands.h"
 #include "tftf/base/error_json.h"
 #include "tftf/base/escape.h"
+#include "tftf/base/version.h"
+#include "tftf/command/help.h"
 
 namespace tftf::cli {
 namespace {
 
 std::atomic<bool> g_stop{false};
+int g_write_error = 0;  // of stdout, the first one
 
 extern "C" void on_stop_signal(int signal) {
   // The first one asks for an orderly end; from then on the signal has its usual effect.
@@ -23,71 +25,39 @@ extern "C" void on_stop_signal(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
-void write(std::FILE* stream, std::string_view text) { std::fwrite(text.data(), 1, text.size(), stream); }
-
-// A sentence of CLI11, with the command whose help tells more.
-Error usage_error(const Session& session, const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App* chosen = &app;
-  while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
-  std::string path;
-  for (const CLI::App* at = chosen; at != nullptr && at->get_parent() != nullptr; at = at->get_parent()) {
-    path = " " + at->get_name() + path;
-  }
-  std::string what = error.what();
-  while (!what.empty() && (what.back() == '\n' || what.back() == '.')) what.pop_back();
-  for (char& c : what) {
-    if (c == '\n') c = ' ';
-  }
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    // CLI11 lists them backwards.
-    const std::vector<std::string> extras = app.remaining(true);
-    std::string list;
-    for (const std::string& extra : extras) list += (list.empty() ? "" : " ") + extra;
-    const bool needs_command = app.get_require_subcommand_max() == 1;
-    if (chosen == &app && needs_command) {
-      what = "there is no such command, or an option stands before the command: " + list;
-    } else {
-      what = (extras.size() == 1 ? "an argument was not expected: " : "arguments were not expected: ") + list;
-    }
-  }
-  if (!what.empty() && what[0] >= 'a' && what[0] <= 'z') what[0] = static_cast<char>(what[0] - 'a' + 'A');
-  return Error{.code = ErrorCode::kUsage,
-               .message = escape_text(what) + " (see " + session.program() + path + " --help)."};
+void write(std::FILE* stream, std::string_view text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stream) == text.size()) return;
+  if (stream == stdout && g_write_error == 0) g_write_error = errno;
 }
 
-// Output that could not be written is a failure of its own, whatever the command said.
+// Output that could not be written is a failure of its own, whatever the command said; but not a reader that has gone.
 int finish(const Session& session, int status) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  write(stderr, session.program() + ": The standard output could not be written.\n");
+  errno = 0;
+  if (std::fflush(stdout) != 0 && g_write_error == 0) g_write_error = errno;
+  if (std::ferror(stdout) == 0 && g_write_error == 0) return status;
+  if (g_write_error == EPIPE) return status;
+  write(stderr, std::string(session.program()) + ": The standard output could not be written.\n");
   return status == 0 ? error_exit_status(ErrorCode::kIoWrite) : status;
 }
 
-int parse_and_run(Session& session, std::vector<std::string> arguments, CLI::App& app) {
-  if (arguments.empty() && session.help_without_arguments) {
-    session.print(app.help());
-    return 0;
-  }
-  for (const std::string& argument : arguments) {
+int parse_and_run(Session& session) {
+  for (const std::string& argument : session.arguments) {
     if (argument == "--json") session.common.json = true;  // also for errors in the arguments themselves
   }
-  try {
-    if (session.before_parse) session.before_parse(app, arguments);
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 wants them
-    app.parse(std::move(reversed));
-  } catch (const CLI::CallForHelp&) {
-    session.print(app.help());  // of the command that was chosen
+  const Result<CommandLine> line = read_command_line(session.which(), Host::kNative, session.arguments);
+  if (!line) return session.fail(line.error());
+  session.take(*line);
+  if (line->wish == CommandLine::Wish::kHelp) {
+    session.print(help_text(session.which(), Host::kNative, *line->command));
     return 0;
-  } catch (const CLI::CallForVersion& version) {
-    session.print(std::string(version.what()) + "\n");
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return session.fail(usage_error(session, app, error));
   }
-  if (!session.command)
-    return session.fail({.code = ErrorCode::kUsage,
-                         .message = "There is no command; " + session.program() + " --help lists them."});
+  if (line->wish == CommandLine::Wish::kVersion) {
+    session.print(std::string(session.program()) + ", version " + std::string(version()) + "\n");
+    return 0;
+  }
   if (auto kernels = session.kernels(); !kernels) return session.fail(kernels.error());
-  return session.command();
+  return run_command(session, *line);
 }
 
 }  // namespace
@@ -120,46 +90,41 @@ void Session::note(std::string_view sentence) const {
 int Session::fail(const Error& error) const {
   if (common.json) print_json(error_json(error));
   std::fflush(stdout);
-  write(stderr, program_ + ": " + error.message + "\n");
+  write(stderr, std::string(program()) + ": " + error.message + "\n");
   return error_exit_status(error.code);
 }
 
 const std::atomic<bool>& Session::stop_requested() { return g_stop; }
 
-std::string Session::command_line(std::initializer_list<std::string_view> without) const {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+%@";
-  std::string text = program_;
-  for (const std::string& argument : arguments) {
-    if (std::find(without.begin(), without.end(), argument) != without.end()) continue;
-    if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string::npos) {
-      text += " " + argument;
-      continue;
-    }
-    text += " '";
-    for (const char c : argument) {
-      if (c == '\'') {
-        text += "'\\''";
-      } else {
-        text += c;
-      }
-    }
-    text += '\'';
-  }
+void Session::take(const CommandLine& line) {
+  common.json = line.has("json");
+  common.no_progress = line.has("no-progress");
+  common.quiet = line.has("quiet");
+  common.verbose = line.has("verbose");
+  common.threads = static_cast<uint32_t>(line.number("threads").value_or(0));
+  common.max_memory = line.number("max-memory");
+  common.simd = line.value("simd");
+  common.max_header = line.number("max-header").value_or(kDefaultMaxHeader);
+}
+
+std::string Session::command_line(const CommandLine& line) const {
+  const CommandLine::Given* anew = line.find("no-resume");
+  std::string text = shell_quoted(started_as);
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (anew == nullptr || anew->at != i) text += " " + shell_quoted(arguments[i]);
   return text;
 }
 
-int run_program(Session& session, int argc, char** argv, void (*build)(CLI::App&, Session&)) {
+int run_program(Session& session, int argc, char** argv) {
   std::signal(SIGINT, on_stop_signal);
   std::signal(SIGTERM, on_stop_signal);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // EFBIG says more
   int status = 0;
   try {
-    CLI::App app;
-    build(app, session);
     session.arguments.assign(argv + (argc > 0 ? 1 : 0), argv + argc);
-    status = parse_and_run(session, session.arguments, app);
+    session.started_as = argc > 0 ? argv[0] : session.program();
+    status = parse_and_run(session);
   } catch (const std::bad_alloc&) {
     status = session.fail({.code = ErrorCode::kInternal, .message = "There was not enough memory."});
   } catch (const std::exception& error) {

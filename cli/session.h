@@ -3,22 +3,16 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "tftf/base/json_text.h"
 #include "tftf/base/result.h"
+#include "tftf/command/command_line.h"
 #include "tftf/container/header.h"
 #include "tftf/simd/kernels.h"
-
-namespace CLI {
-class App;
-}
 
 namespace tftf::cli {
 
@@ -27,7 +21,7 @@ struct CommonOptions {
   bool json = false;
   bool no_progress = false;
   bool quiet = false;
-  int verbose = 0;
+  bool verbose = false;
   uint32_t threads = 0;                // 0: as many as there are processors
   std::optional<uint64_t> max_memory;  // bytes
   std::string simd;                    // name of a kernel table; empty: TFTF_SIMD, else the fastest
@@ -36,22 +30,18 @@ struct CommonOptions {
 
 class Session {
  public:
-  // `program`: its name in messages.
-  explicit Session(std::string program) : program_(std::move(program)) {}
+  explicit Session(Program program) : program_(program) {}
 
   CommonOptions common;
-  // What the chosen command does; gives the exit status. Set while the options are read.
-  std::function<int()> command;
-  // No arguments at all: the help, and that is fine; a linter that was given nothing must not pass.
-  bool help_without_arguments = true;
-  // A command may take arguments out before the options are read (`run` and its chain).
-  std::function<void(CLI::App&, std::vector<std::string>&)> before_parse;
-
   std::vector<std::string> arguments;  // as given, without the program
+  std::string started_as;              // the program as it was called, for commands to paste
 
-  const std::string& program() const { return program_; }
-  // The command as it was given, quoted for a shell, without the options named: for messages that tell how to go on.
-  std::string command_line(std::initializer_list<std::string_view> without = {}) const;
+  Program which() const { return program_; }
+  std::string_view program() const { return program_name(program_); }
+  // Takes the options of every command.
+  void take(const CommandLine& line);
+  // The command as it was given but for --no-resume, quoted for a shell: for messages that tell how to go on.
+  std::string command_line(const CommandLine& line) const;
 
   // The chosen kernel table; kUsage when there is none of that name here.
   Result<const KernelTable*> kernels() const;
@@ -70,11 +60,11 @@ class Session {
   static const std::atomic<bool>& stop_requested();
 
  private:
-  std::string program_;
+  Program program_;
 };
 
-// Reads the arguments into what `build` sets up, runs the command, and turns everything that can go wrong
-// into an exit status of spec cli 1. Without arguments the help is printed.
-int run_program(Session& session, int argc, char** argv, void (*build)(CLI::App&, Session&));
+// Reads the arguments by the table of commands, runs the command, and turns everything that can go wrong into an exit
+// status of spec cli 1. A reader of stdout that goes away is no failure: what it wanted it has read.
+int run_program(Session& session, int argc, char** argv);
 
 }  // namespace tftf::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <thread>
 
 #include "plan_run.h"
@@ -42,28 +43,26 @@ struct Destination {
   bool nowhere = false;  // /dev/null of a dry run
 };
 
-Result<Destination> choose_destination(const WriteOptions& options) {
+Result<Destination> choose_destination(const CommandLine& line) {
   Destination destination;
-  destination.target.path = options.output;
+  const std::string output = line.value("output");
+  destination.target.path = output;
   destination.target.single_file =
-      options.single || (!options.sharded && ends_with(options.output, ".safetensors"));
-  if (options.output == "/dev/null" && options.dry_run) {
+      line.has("single") || (!line.has("sharded") && ends_with(output, ".safetensors"));
+  if (output == "/dev/null" && line.has("dry-run")) {
     destination.nowhere = true;
     return destination;
   }
-  if (options.output.empty()) {
-    return Error{.code = ErrorCode::kUsage, .message = "--output is empty."};
-  }
-  const auto kind = path_kind(options.output);
+  const auto kind = path_kind(output);
   if (!kind) return kind.error();
   const bool exists = *kind != PathKind::kNothing && *kind != PathKind::kDangling;
   const bool folder = *kind == PathKind::kFolder;
   if (exists && folder == destination.target.single_file) {
     return Error{.code = ErrorCode::kUsagePath,
-                 .message = quote_name(options.output) +
+                 .message = quote_name(output) +
                             (folder ? " is a folder where a file is to be written (--sharded writes into it)."
                                     : " is a file where a folder is needed (--single replaces a file)."),
-                 .file = options.output};
+                 .file = output};
   }
   return destination;
 }
@@ -71,8 +70,7 @@ Result<Destination> choose_destination(const WriteOptions& options) {
 }  // namespace
 
 void warn_all(const Session& session, const std::vector<std::string>& warnings) {
-  const size_t shown =
-      session.common.verbose > 0 ? warnings.size() : std::min(warnings.size(), kShownWarnings);
+  const size_t shown = session.common.verbose ? warnings.size() : std::min(warnings.size(), kShownWarnings);
   for (size_t i = 0; i < shown; ++i) session.warn(warnings[i]);
   if (shown < warnings.size()) {
     session.warn(grouped_digits(warnings.size() - shown) + " more like these; -v or --json tells them all.");
@@ -123,8 +121,55 @@ std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan) {
   return inputs;
 }
 
+namespace {
+
+// A merge of several adapters is one merge per adapter, in the order given. What is given once is meant for all of them,
+// what is given as often as adapters for each in turn.
+Result<std::vector<Operation>> one_per_adapter(const Operation& merge) {
+  std::vector<std::vector<std::string>> adapters;
+  for (const Operation::Given& given : merge.options)
+    if (given.name == "adapter") adapters.push_back(given.values);
+  if (adapters.empty()) return std::vector<Operation>{merge};  // refused where it is read
+  const OperationInfo& info = *find_operation(merge.id);
+  std::vector<Operation> merges(adapters.size(), Operation{merge.id, {}});
+  for (size_t i = 0; i < adapters.size(); ++i) merges[i].options.push_back({"adapter", adapters[i]});
+  std::map<std::string, size_t> times, seen;
+  for (const Operation::Given& given : merge.options) ++times[given.name];
+  for (const Operation::Given& given : merge.options) {
+    if (given.name == "adapter") continue;
+    const OptionInfo* option = info.option(given.name);
+    const bool for_all = option == nullptr || option->kind == OptionKind::kRule ||
+                         option->kind == OptionKind::kFlag || times[given.name] == 1;
+    if (!for_all && times[given.name] != adapters.size()) {
+      return Error{.code = ErrorCode::kUsage,
+                   .message = "--" + given.name + " is given " + std::to_string(times[given.name]) +
+                              " times for " + std::to_string(adapters.size()) + " adapter" +
+                              (adapters.size() == 1 ? "" : "s") +
+                              ": once means all of them, as often as adapters means each in turn.",
+                   .found = given.name};
+    }
+    const size_t at = seen[given.name]++;
+    for (size_t i = 0; i < merges.size(); ++i)
+      if (for_all || i == at) merges[i].options.push_back(given);
+  }
+  return merges;
+}
+
+}  // namespace
+
 Result<void> read_adapters(const Session& session, std::vector<Operation>& operations,
                            std::vector<std::string>* sources) {
+  std::vector<Operation> single;
+  for (const Operation& operation : operations) {
+    if (operation.id != "merge-lora" || operation.adapter != nullptr) {
+      single.push_back(operation);
+      continue;
+    }
+    auto merges = one_per_adapter(operation);
+    if (!merges) return std::move(merges).error();
+    single.insert(single.end(), merges->begin(), merges->end());
+  }
+  operations = std::move(single);
   for (Operation& operation : operations) {
     if (operation.id != "merge-lora" || operation.adapter != nullptr) continue;
     TFTF_TRY(check_operation(operation));
@@ -158,10 +203,13 @@ Result<void> check_adapters(const std::vector<Operation>& operations, const Dest
 
 }  // namespace
 
-int run_transform(const Session& session, const std::string& command, const std::string& path,
-                  std::vector<Operation> operations, const WriteOptions& options,
+int run_transform(const Session& session, const CommandLine& line, std::vector<Operation> operations,
                   std::vector<std::string> also_read) {
-  Result<Destination> destination = choose_destination(options);
+  const std::string command(line.command->info->path);
+  const std::string path = line.value(line.has("base") ? "base" : "input");
+  const std::string output = line.value("output");
+  const bool dry_run = line.has("dry-run");
+  Result<Destination> destination = choose_destination(line);
   if (!destination) return session.fail(destination.error());
   if (auto read = read_adapters(session, operations, &also_read); !read) return session.fail(read.error());
   if (auto apart = check_adapters(operations, *destination); !apart) return session.fail(apart.error());
@@ -171,8 +219,8 @@ int run_transform(const Session& session, const std::string& command, const std:
   if (!folder) return session.fail(folder.error());
 
   ExecuteOptions how = execute_options(session);
-  how.resume = !options.no_resume;
-  how.overwrite = options.overwrite;
+  how.resume = !line.has("no-resume");
+  how.overwrite = line.has("overwrite");
   how.side_folder = model->folder;
   how.sides = model->sides;
   how.also_read = std::move(also_read);
@@ -183,22 +231,22 @@ int run_transform(const Session& session, const std::string& command, const std:
   TransformRequest request{.command = command,
                            .operations = std::move(operations),
                            .input = path,
-                           .output = options.output,
-                           .dry_run = options.dry_run,
+                           .output = output,
+                           .dry_run = dry_run,
                            .folder = std::move(folder->listing.files)};
-  request.layout.max_shard_size = options.max_shard_size;
+  request.layout.max_shard_size = line.number("max-shard-size").value_or(request.layout.max_shard_size);
   request.layout.single_file = target.single_file;
-  request.layout.align = options.align;
-  if (target.single_file)
-    request.layout.single_name = std::filesystem::path(options.output).filename().string();
+  // The form of a colibri header (spec colibri 3.5).
+  request.layout.align = line.has("align") || command.rfind("colibri ", 0) == 0;
+  if (target.single_file) request.layout.single_name = std::filesystem::path(output).filename().string();
   std::vector<std::string> warnings;
   if (kind == ModelListing::Kind::kFile) {
     auto warning = shard_warning(*model, request.folder);
     if (!warning) return session.fail(warning.error());
     if (*warning) warnings.push_back(**std::move(warning));
   }
-  if (options.tile_size) {
-    request.tile_bytes = *options.tile_size;
+  if (const auto asked = line.number("tile-size")) {
+    request.tile_bytes = *asked;
   } else if (!destination->nowhere && how.resume) {
     const auto tile = journal_tile(target);
     if (!tile) return session.fail(tile.error());
@@ -209,11 +257,12 @@ int run_transform(const Session& session, const std::string& command, const std:
   if (!transform) return session.fail(transform.error());
   for (std::string& warning : warnings) transform->account.warnings.push_back(std::move(warning));
   Plan& plan = transform->plan;
-  return run_plan(session, {.plan = plan,
+  return run_plan(session, {.line = line,
+                            .plan = plan,
                             .inputs = run_inputs(*model, plan),
                             .target = target,
                             .how = std::move(how),
-                            .dry_run = options.dry_run,
+                            .dry_run = dry_run,
                             .nowhere = destination->nowhere,
                             .account = [&](const RunReport* done) {
                               return done == nullptr

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "options.h"
 #include "session.h"
 #include "tftf/transform/planner.h"
 #include "tftf_native/executor.h"
@@ -31,10 +30,9 @@ ExecuteOptions execute_options(const Session& session);
 // The plan's inputs as files.
 std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan);
 
-// Runs a writing command to its end and gives the exit status. `path`: the model; `also_read`: files and folders that
-// were read for the operations already.
-int run_transform(const Session& session, const std::string& command, const std::string& path,
-                  std::vector<Operation> operations, const WriteOptions& options,
+// Runs a writing command to its end and gives the exit status. `operations`: of the line, adapters read or not;
+// `also_read`: files and folders that were read for them already.
+int run_transform(const Session& session, const CommandLine& line, std::vector<Operation> operations,
                   std::vector<std::string> also_read = {});
 
 }  // namespace tftf::cli

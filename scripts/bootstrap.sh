@@ -36,7 +36,6 @@ for part; do
       need ninja-build ninja
       need python3 python3
       need nlohmann-json3-dev /usr/include/nlohmann/json.hpp
-      need libcli11-dev /usr/include/CLI/CLI.hpp
       need libpcre2-dev /usr/include/pcre2.h
       need libxxhash-dev /usr/include/xxhash.h
       need libssl-dev /usr/include/openssl/ssl.h

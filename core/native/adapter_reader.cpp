@@ -78,7 +78,21 @@ std::string parent_of(const std::string& path) {
   return parent.string();
 }
 
+Result<std::vector<NamedTensor>> load_torch(const std::string& path) {
+  auto source = open_file_source(path);
+  if (!source) return std::move(source).error();
+  auto bytes = read_range(path, 0, (*source)->size());
+  if (!bytes) return std::move(bytes).error();
+  auto tensors = read_torch_state(*bytes);
+  if (tensors) return tensors;
+  Error error = std::move(tensors).error();
+  error.message = "Adapter " + quote_name(path) + ": " + error.message;
+  error.file = path;
+  return error;
+}
+
 Result<std::vector<NamedTensor>> load_file(const std::string& path, uint64_t max_header) {
+  if (is_torch_file(path)) return load_torch(path);
   ReaderOptions options;
   options.mode = ReadMode::kTransform;
   options.max_header = max_header;
@@ -104,6 +118,20 @@ Result<std::vector<NamedTensor>> load_dcp(const std::string& folder, std::vector
       reader.supply(wanted, *bytes);
     }
   }
+}
+
+// Files of a tokenizer in the adapter's folder: they say how its tokens are numbered, and do not come along.
+Result<std::optional<std::string>> tokenizer_notice(const std::string& folder) {
+  std::string there;
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "added_tokens.json",
+                           "special_tokens_map.json", "chat_template.jinja"}) {
+    const auto kind = path_kind(in_folder(folder, name));
+    if (!kind) return kind.error();
+    if (*kind == PathKind::kFile) there += (there.empty() ? "" : ", ") + quote_name(name);
+  }
+  if (there.empty()) return std::optional<std::string>();
+  return std::optional("The adapter has a tokenizer of its own beside it (" + there +
+         "); the result keeps the model's: copy them over it where tokens were added.");
 }
 
 }  // namespace
@@ -160,6 +188,11 @@ Result<std::shared_ptr<const Adapter>> read_adapter(const AdapterRequest& reques
     if (!read) return std::move(read).error();
     config = *std::move(read);
     note(config->file);
+  }
+  if (folder) {
+    auto tokenizer = tokenizer_notice(path);
+    if (!tokenizer) return std::move(tokenizer).error();
+    if (*tokenizer) found->notices.push_back(**std::move(tokenizer));
   }
   auto tensors =
       found->distributed ? load_dcp(place, std::move(found->files)) : load_file(place, request.max_header);

@@ -272,7 +272,7 @@ class Execution {
 
   void skip_phase(const Phase& phase) {
     for (const Item& item : plan_.items().subspan(phase.first_item, phase.item_count))
-      for (uint32_t r : std::span(item.residents).first(item.resident_count))
+      for (uint32_t r : item.residents)
         if (item.tiles != 0) residents_.release(r, static_cast<uint32_t>(item.tiles));
     run_.steps_skipped += phase.count;
     if (!phase.writes) {
@@ -280,7 +280,7 @@ class Execution {
       return;
     }
     for (const Item& item : plan_.items().subspan(phase.first_item, phase.item_count))
-      for (const Extent& out : std::span(item.out).first(item.out_count)) run_.done_bytes += out.bytes();
+      for (const Extent& out : item.out) run_.done_bytes += out.bytes();
     for (const Copy& copy : plan_.copies().subspan(phase.first_copy, phase.copy_count))
       run_.done_bytes += copy.to.bytes();
     for (const Literal& literal : plan_.literals().subspan(phase.first_literal, phase.literal_count))

@@ -218,7 +218,7 @@ class Runner {
   // window.
   void advise(const Item& item, uint64_t step, const Extent& in) {
     if (in.rows != 1 || in.row_bytes < kLeastAdvice) return;
-    for (const Extent& whole : std::span(item.in).first(item.in_count)) {
+    for (const Extent& whole : item.in) {
       const uint64_t end = whole.offset + whole.bytes();
       if (whole.rows != 1 || whole.file != in.file || in.offset < whole.offset || in.offset >= end) continue;
       const uint64_t reach = std::max(kReadAhead, 2 * in.row_bytes);

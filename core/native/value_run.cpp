@@ -1,7 +1,6 @@
 #include "tftf_native/value_run.h"
 
 #include <algorithm>
-#include <array>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -19,28 +18,34 @@ class WorkerFiles {
   explicit WorkerFiles(std::span<const NativeModel* const> models) : models_(models) {}
 
   Result<Bytes> read(size_t slot, const ValuePass::Range& range) {
+    if (slots_.size() <= slot) slots_.resize(slot + 1);
     Slot& at = slots_[slot];
-    if (!at.source || at.model != range.model || at.shard != range.shard) {
+    if (!at.source || at.model != range.model || at.shard != range.range.shard) {
       at.source = nullptr;
       const NativeModel& model = *models_[range.model];
-      const std::string path = model.path_of(model.checkpoint.shards[range.shard].name);
+      const std::string path = model.path_of(model.checkpoint.shards[range.range.shard].name);
       Result<std::shared_ptr<ByteSource>> source = open_file_source(path);
       if (!source) return std::move(source).error();
       Result<Fingerprint> now = (*source)->fingerprint();
       if (!now) return std::move(now).error();
-      const std::optional<Fingerprint>& seen = model.seen[range.shard];
+      const std::optional<Fingerprint>& seen = model.seen[range.range.shard];
       if (seen && !(*seen == *now))
         return Error{.code = ErrorCode::kIoChanged,
                      .message = "Input " + quote_name(path) + " has changed since its header was read.",
                      .file = path};
       at.source = *std::move(source);
       at.model = range.model;
-      at.shard = range.shard;
+      at.shard = range.range.shard;
     }
-    if (at.buffer.size() < range.range.length) at.buffer.resize(static_cast<size_t>(range.range.length));
-    const MutableBytes into(at.buffer.data(), static_cast<size_t>(range.range.length));
-    if (auto done = at.source->read(range.range.offset, into); !done) return std::move(done).error();
-    return Bytes(into);
+    const ShardRange& wanted = range.range;
+    if (at.buffer.size() < wanted.bytes()) at.buffer.resize(static_cast<size_t>(wanted.bytes()));
+    for (uint32_t row = 0; row < wanted.rows; ++row) {
+      const MutableBytes into(at.buffer.data() + static_cast<size_t>(row * wanted.row_bytes),
+                              static_cast<size_t>(wanted.row_bytes));
+      if (auto done = at.source->read(wanted.offset + row * wanted.stride, into); !done)
+        return std::move(done).error();
+    }
+    return Bytes(at.buffer.data(), static_cast<size_t>(wanted.bytes()));
   }
 
  private:
@@ -51,7 +56,7 @@ class WorkerFiles {
     std::vector<std::byte> buffer;
   };
   std::span<const NativeModel* const> models_;
-  std::array<Slot, 4> slots_;
+  std::vector<Slot> slots_;
 };
 
 void serve_small_reads(ValuePass& pass, std::span<const NativeModel* const> models) {
@@ -112,16 +117,15 @@ class ValueStage {
 
   Result<void> step(uint64_t index, WorkerFiles& files) {
     const ValuePass::Piece piece = pass_.piece(index);
-    std::array<Bytes, 4> bytes;
+    std::vector<Bytes> bytes(piece.size());
     uint64_t total = 0;
-    for (uint32_t i = 0; i < piece.count; ++i) {
-      Result<Bytes> range = files.read(i, piece.ranges[i]);
+    for (size_t i = 0; i < piece.size(); ++i) {
+      Result<Bytes> range = files.read(i, piece[i]);
       if (!range) return std::move(range).error();
       bytes[i] = *range;
       total += range->size();
     }
-    std::unique_ptr<ValuePass::Found> found =
-        pass_.run(index, std::span<const Bytes>(bytes.data(), piece.count), kernels_);
+    std::unique_ptr<ValuePass::Found> found = pass_.run(index, bytes, kernels_);
     const std::lock_guard lock(mutex_);
     pass_.add(index, std::move(found));
     done_ += total;

@@ -38,5 +38,4 @@ else()
 
   find_package(OpenSSL REQUIRED)
   find_package(Threads REQUIRED)
-  tftf_header(CLI CLI/CLI.hpp)
 endif()

@@ -1,9 +1,10 @@
 #!/bin/sh
-# bytes and reports of the reference implementations; keys of the JSON documents
+# bytes and reports of the reference implementations; random merges; keys of the JSON documents
 status=0
 goldens() { python3 tests/tools/goldens.py --bin build/release/bin "$@" || status=1; }
 
 goldens --set safetensors
 goldens --set tftf
+python3 tests/tools/merge_random.py --bin build/release/bin --count 176 || status=1
 python3 tests/tools/json_keys.py --bin build/release/bin || status=1
 exit "$status"

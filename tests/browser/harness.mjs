@@ -14,6 +14,10 @@ export const sample = at('docs/sample/qwen3-tiny-fp8');
 export const tests = [];
 export const test = (title, work) => tests.push({ title, work });
 
+// Nothing here is waited for by the clock. These only end what will never come, on a machine however busy.
+export const patience = 120_000;
+export const testLimit = 300_000;
+
 const rubbish = [];
 export function scratch() {
   const folder = mkdtempSync(join(tmpdir(), 'tftf-page-'));
@@ -22,7 +26,7 @@ export function scratch() {
 }
 export function removeScratch() {
   // A browser that has just been closed may still write into its profile.
-  for (const folder of rubbish) rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+  for (const folder of rubbish) rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
 }
 
 // A native program of the release build.
@@ -42,9 +46,11 @@ export async function launch() {
     executablePath: '/usr/bin/chromium',
     viewport: { width: 1280, height: 800 },
     acceptDownloads: true,
-    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+    timeout: patience,
+    // No name is looked up and no proxy asked: what the tests need is on this machine.
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--no-proxy-server', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
   });
-  context.setDefaultTimeout(20_000);
+  context.setDefaultTimeout(patience);
   return context;
 }
 
@@ -81,11 +87,51 @@ export async function drop(page, paths) {
 
 // What a person reads there, on one line.
 export const textOf = async (locator) => (await locator.innerText()).replace(/\s+/g, ' ');
+
+// Waits until `look` answers with something true, and gives that back; `what` says what did not come.
+export async function until(look, what) {
+  const end = Date.now() + patience;
+  for (let pause = 10; ; pause = Math.min(2 * pause, 500)) {
+    const answer = await look();
+    if (answer) return answer;
+    if (Date.now() > end) throw new Error(`this never came: ${typeof what === 'function' ? what() : what}`);
+    await new Promise((done) => setTimeout(done, pause));
+  }
+}
+// Waits until a person reads `pattern` there. Give it the place alone: the live region at the end of the page repeats words.
+export async function reads(locator, pattern) {
+  let text = '';
+  await until(async () => pattern.test((text = await textOf(locator))), () => `${pattern} in "${text.slice(0, 2000)}"`);
+  return text;
+}
+export const counts = (locator, number) => until(async () => (await locator.count()) === number, `${number} of ${locator}`);
+export const selected = (page, name) => until(async () => (await tab(page, name).getAttribute('aria-selected')) === 'true', `the tab ${name}`);
+// Everything that was to be drawn by now has been.
+export const drawn = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+// Has the page itself click buttons of these words, each as soon as it is there: what one stops could end before a test
+// hears that it has begun. The first one only once `there` is.
+export async function clickInTurn(page, words, there = 'body') {
+  await page.evaluate(([left, place]) => {
+    const look = () => {
+      if (!document.querySelector(place)) return;
+      const button = [...document.querySelectorAll('button')].find((one) => one.textContent.trim() === left[0] && !one.disabled);
+      if (!button) return;
+      left.shift();
+      if (left.length === 0) watcher.disconnect();
+      button.click();
+    };
+    const watcher = new MutationObserver(look);
+    watcher.observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
+    look();
+  }, [words, there]);
+}
 export const sentence = (page) => page.locator('h1.sentence');
 export async function opened(page) {
   await sentence(page).waitFor();
-  await page.waitForFunction(() => !document.querySelector('h1.sentence')?.textContent.includes('Checking'));
-  return textOf(sentence(page));
+  return until(async () => {
+    const text = await textOf(sentence(page));
+    return !text.includes('Checking') && text;
+  }, 'the end of the check');
 }
 export const tab = (page, name) => page.getByRole('tab', { name, exact: true });
 
@@ -97,11 +143,15 @@ export async function stubPickers(page) {
     window.showDirectoryPicker = async () => (await root).getDirectoryHandle('picked', { create: true });
   });
 }
+// What a page that has just been closed was writing is held for a moment more.
 export async function clearStorage(page) {
-  await page.evaluate(async () => {
+  const clear = async () => {
     const root = await navigator.storage.getDirectory();
-    for await (const name of root.keys()) await root.removeEntry(name, { recursive: true });
-  });
+    const names = await Array.fromAsync(root.keys());
+    const done = await Promise.allSettled(names.map((name) => root.removeEntry(name, { recursive: true })));
+    return done.every(({ status }) => status === 'fulfilled');
+  };
+  await until(() => page.evaluate(clear), 'an empty storage');
 }
 // Names and sizes of what lies in the page's storage.
 export async function storedSizes(page) {

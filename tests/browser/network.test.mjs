@@ -45,7 +45,6 @@ test('a typed address is read by ranged GETs and nothing else', async ({ context
 test('with local files nothing is sent at all', async ({ context, address }) => {
   const page = await openPage(context, address);
   await page.waitForFunction(() => navigator.serviceWorker.ready.then(() => true));
-  await page.waitForTimeout(200);
   const before = page.requests.length;
   await clearStorage(page);
   await stubPickers(page);
@@ -110,10 +109,7 @@ test('addresses that cannot be read say why', async ({ context, address }) => {
 test('it works offline after the first visit', async ({ context }) => {
   const { server, address } = await servePage();
   const page = await openPage(context, address);
-  await page.evaluate(async () => {
-    await navigator.serviceWorker.ready;
-    for (let i = 0; i < 100 && !navigator.serviceWorker.controller; i += 1) await new Promise((done) => setTimeout(done, 50));
-  });
+  await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
   server.closeAllConnections();
   await new Promise((done) => server.close(done));
   const again = await openPage(context, address);

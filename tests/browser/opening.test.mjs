@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { at, assertNoComplaints, drop, opened, openPage, safetensors, sample, scratch, tab, test, textOf } from './harness.mjs';
+import { at, assertNoComplaints, drawn, drop, opened, openPage, reads, safetensors, sample, scratch, sentence, tab, test, textOf } from './harness.mjs';
 
 test('the example opens and says what it is', async ({ context, address }) => {
   const page = await openPage(context, address);
@@ -16,7 +16,7 @@ test('a dropped folder opens', async ({ context, address }) => {
   const page = await openPage(context, address);
   await drop(page, [sample]);
   assert.match(await opened(page), /Qwen3 checkpoint: 285 k parameters/);
-  assert.equal(await textOf(page.locator('.input-name')), 'qwen3-tiny-fp8');
+  await reads(page.locator('.input-name'), /^qwen3-tiny-fp8$/);
   assertNoComplaints(page);
 });
 
@@ -30,9 +30,9 @@ test('a missing shard is named and the rest is shown', async ({ context, address
   const page = await openPage(context, address);
   await drop(page, ['config.json', 'model-00001-of-00002.safetensors', 'model.safetensors.index.json'].map((name) => join(sample, name)));
   assert.match(await opened(page), /1 missing/);
-  assert.match(await textOf(page.locator('.shards')), /model-00002-of-00002\.safetensors\s*missing/);
+  await reads(page.locator('.shards'), /model-00002-of-00002\.safetensors\s*missing/);
   await tab(page, 'Tensors').click();
-  assert.equal(await page.getByRole('grid').getAttribute('aria-rowcount') > 5, true);
+  assert.ok(Number(await page.getByRole('grid').getAttribute('aria-rowcount')) > 5);
 });
 
 test('the file and folder pickers open files', async ({ context, address }) => {
@@ -58,7 +58,7 @@ test('what is no weight file is named for what it is', async ({ context, address
     await drop(page, [join(folder, name)]);
     assert.match(await opened(page), summary);
     await tab(page, 'Check').click();
-    assert.match(await textOf(page.locator('.rules')), finding);
+    await reads(page.locator('.rules'), finding);
     assertNoComplaints(page);
     await page.close();
   }
@@ -88,13 +88,13 @@ test('hostile names are text', async ({ context, address }) => {
   await opened(page);
   for (const name of ['Tensors', 'Check', 'Metadata', 'Convert', 'Overview']) {
     await tab(page, name).click();
-    await page.waitForTimeout(50);
+    await drawn(page);
     assert.equal(await page.locator('img, #page script').count(), 0);
   }
   await tab(page, 'Tensors').click();
+  await reads(page.getByRole('grid'), /<img src=x onerror=alert\(1\)>/);
+  await reads(page.getByRole('grid'), /a\\u\{202E\}gnp\.exe/);
   const table = await textOf(page.getByRole('grid'));
-  assert.ok(table.includes(evil));
-  assert.ok(table.includes('a\\u{202E}gnp.exe'));
   assert.ok(!table.includes('\u202e'));
   assert.ok(table.length < 10_000);
   await page.getByRole('row').filter({ hasText: 'nnnnnn' }).click();
@@ -119,5 +119,5 @@ test('a folder without anything to read says so', async ({ context, address }) =
   writeFileSync(join(folder, 'readme.txt'), 'hello');
   const page = await openPage(context, address);
   await drop(page, [folder]);
-  assert.match(await textOf(page.getByRole('alert')), /nothing-here/);
+  await reads(page.getByRole('alert'), /nothing-here/);
 });

@@ -3,7 +3,7 @@
 import { readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { artefacts, launch, removeScratch, servePage, tests } from './harness.mjs';
+import { artefacts, launch, removeScratch, servePage, testLimit, tests } from './harness.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 for (const name of readdirSync(here).filter((file) => file.endsWith('.test.mjs')).sort()) await import(pathToFileURL(join(here, name)));
@@ -18,7 +18,7 @@ for (const { title, work } of wanted) {
   const began = Date.now();
   let timer;
   try {
-    const limit = new Promise((_, fail) => (timer = setTimeout(() => fail(new Error('took more than 60 s')), 60_000)));
+    const limit = new Promise((_, fail) => (timer = setTimeout(() => fail(new Error(`not done after ${testLimit / 1000} s`)), testLimit)));
     await Promise.race([work({ context, address }), limit]);
     passed += 1;
     console.log(`ok    ${title} (${((Date.now() - began) / 1000).toFixed(1)} s)`);

@@ -46,7 +46,7 @@ void require(bool good, const char* what) {
 void io(const Item& item, uint64_t tile, const Tables&, StepIo& to) {
   const uint64_t begin = tile * item.units_per_tile;
   const uint64_t count = std::min(item.units_per_tile, item.units - begin);
-  for (size_t k = 0; k < item.in_count; ++k) {
+  for (size_t k = 0; k < item.in.size(); ++k) {
     Extent in = item.in[k];
     if (item.arg[1] != 0) {
       in.rows = static_cast<uint32_t>(count);
@@ -58,7 +58,7 @@ void io(const Item& item, uint64_t tile, const Tables&, StepIo& to) {
     }
     to.in.push_back(in);
   }
-  for (size_t k = 0; k < item.out_count; ++k) {
+  for (size_t k = 0; k < item.out.size(); ++k) {
     Extent out = slice(item.out[k], begin * item.arg[2], count * item.arg[2]);
     if (tile + 1 == item.tiles) out.row_bytes += item.arg[3];
     to.out.push_back(out);
@@ -69,9 +69,9 @@ void run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, con
          Value& value) noexcept {
   const uint64_t begin = tile * item.units_per_tile;
   const uint64_t count = std::min(item.units_per_tile, item.units - begin);
-  for (size_t k = 0; k < item.in_count; ++k)
+  for (size_t k = 0; k < item.in.size(); ++k)
     for (uint64_t i = 0; i < count * item.arg[0]; ++i) value.n[0] += std::to_integer<uint64_t>(slot.in[k][i]);
-  for (size_t k = 0; k < item.out_count; ++k)
+  for (size_t k = 0; k < item.out.size(); ++k)
     std::fill_n(slot.out[k], count * item.arg[2] + (tile + 1 == item.tiles ? item.arg[3] : 0), std::byte{1});
 }
 
@@ -121,16 +121,15 @@ void add(Data& data, PlanBuilder& builder, Fill& fill, uint32_t residents) {
   item.arg[1] = data.number(4) == 0 ? data.number(20) : 0;
   item.arg[2] = data.number(5);
   item.arg[3] = data.number(32) == 31 ? data.number(3) : 0;
-  item.in_count = static_cast<uint8_t>(data.number(5));
-  item.out_count = static_cast<uint8_t>(data.number(4));
+  item.in.resize(data.number(5));
+  item.out.resize(data.number(4));
   for (Extent& in : item.in) in = extent(data);
-  item.resident_count = static_cast<uint8_t>(data.number(3));
+  item.residents.resize(data.number(3));
   for (uint32_t& r : item.residents)
     r = static_cast<uint32_t>(data.number(residents + (data.number(16) == 15 ? 1 : 0)));
-  if (residents == 0 && data.number(16) != 15) item.resident_count = 0;
+  if (residents == 0 && data.number(16) != 15) item.residents.clear();
   item.tensor = builder.add_tensor(entry);
-  for (Extent& out : std::span(item.out).first(std::min<size_t>(item.out_count, 3)))
-    out = fill.next(data, item.units * item.arg[2]);
+  for (Extent& out : item.out) out = fill.next(data, item.units * item.arg[2]);
   builder.add_item(item);
 }
 

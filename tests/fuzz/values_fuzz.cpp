@@ -83,8 +83,14 @@ std::string serve(ValuePass& pass, const std::vector<const Model*>& models, bool
       const uint64_t index = backwards ? pass.piece_count() - 1 - i : i;
       const ValuePass::Piece piece = pass.piece(index);
       std::vector<std::vector<std::byte>> held;
-      for (uint32_t r = 0; r < piece.count; ++r)
-        held.push_back(bytes_of(*models[piece.ranges[r].model], piece.ranges[r].range));
+      for (const auto& [m, range] : piece) {
+        std::vector<std::byte> part;
+        for (uint32_t row = 0; row < range.rows; ++row) {
+          const auto run = bytes_of(*models[m], {range.offset + row * range.stride, range.row_bytes});
+          part.insert(part.end(), run.begin(), run.end());
+        }
+        held.push_back(std::move(part));
+      }
       const std::vector<Bytes> bytes(held.begin(), held.end());
       pass.add(index, pass.run(index, bytes, backwards ? scalar_kernels() : best_kernels()));
     }

@@ -50,6 +50,10 @@ class HeaderModel {
   }
 
   const Checkpoint& checkpoint() const { return checkpoint_; }
+  std::string bytes_of(TensorRef tensor) const {
+    const TensorInfo& info = checkpoint_.info(tensor);
+    return data_.substr(static_cast<size_t>(info.begin), static_cast<size_t>(info.bytes()));
+  }
 
   // Serves what `values` wants; false when nothing was wanted.
   bool serve(SmallValues& values) const {

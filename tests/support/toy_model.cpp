@@ -69,7 +69,7 @@ Result<Plan> ToyModel::plan(uint64_t tile_bytes, bool sides, const std::string& 
   PlanEntry measured = entry("large", {}, {large});
   measured.kind = PlanEntry::Kind::kMeasure;
   Item item = toy_item(kMeasure, builder.add_tensor(measured), large, {}, tile_units(tile_bytes, 8));
-  item.out_count = 0;
+  item.out.clear();
   builder.add_item(item);
 
   builder.begin_phase(true, false);
@@ -84,8 +84,7 @@ Result<Plan> ToyModel::plan(uint64_t tile_bytes, bool sides, const std::string& 
   item = toy_item(kSpread, builder.add_tensor(entry("spread", spread, {large})), large, spread,
                   tile_units(tile_bytes, 24));
   item.arg[0] = 3;
-  item.out[1] = {.file = 1, .offset = kHeader + 3 * size, .row_bytes = size};
-  item.out_count = 2;
+  item.out.push_back({.file = 1, .offset = kHeader + 3 * size, .row_bytes = size});
   builder.add_item(item);
   PlanEntry also = entry("complement", item.out[1], {});
   also.kind = PlanEntry::Kind::kAlso;
@@ -101,8 +100,7 @@ Result<Plan> ToyModel::plan(uint64_t tile_bytes, bool sides, const std::string& 
   item = toy_item(kColumns, builder.add_tensor(entry("columns", columns, {strided})), strided, columns,
                   tile_units(tile_bytes, 8 * kRow));
   item.units = rows;
-  item.residents[0] = builder.add_resident(resident);
-  item.resident_count = 1;
+  item.residents = {builder.add_resident(resident)};
   builder.add_item(item);
   PlanEntry literal = entry("literal", {.file = 2, .offset = kHeader + kRow * rows, .row_bytes = 8}, {});
   literal.bytes = "literal!";

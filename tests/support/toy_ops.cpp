@@ -14,7 +14,7 @@ void flat_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
   const uint64_t begin = first_unit(item, tile);
   const uint64_t count = unit_count(item, tile);
   io.in.push_back(slice(item.in[0], begin, count));
-  for (size_t k = 0; k < item.out_count; ++k) {
+  for (size_t k = 0; k < item.out.size(); ++k) {
     const uint64_t bytes = item.units == 0 ? 0 : item.out[k].row_bytes / item.units;
     io.out.push_back(slice(item.out[k], begin * bytes, count * bytes));
   }
@@ -43,7 +43,7 @@ void spread_run(const Item& item, uint64_t tile, const Tables&, const KernelTabl
                 Value&) noexcept {
   for (uint64_t i = 0; i < unit_count(item, tile); ++i) {
     std::fill_n(slot.out[0] + i * item.arg[0], item.arg[0], slot.in[0][i]);
-    if (item.out_count == 2) slot.out[1][i] = ~slot.in[0][i];
+    if (item.out.size() == 2) slot.out[1][i] = ~slot.in[0][i];
   }
 }
 
@@ -59,7 +59,7 @@ void columns_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
 
 void columns_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
                  Value&) noexcept {
-  const auto add = item.resident_count == 0 ? 0u : std::to_integer<unsigned>(slot.residents[0][0]);
+  const auto add = item.residents.empty() ? 0u : std::to_integer<unsigned>(slot.residents[0][0]);
   for (uint64_t i = 0; i < unit_count(item, tile) * item.in[0].row_bytes; ++i)
     slot.out[0][i] = static_cast<std::byte>(std::to_integer<unsigned>(slot.in[0][i]) + add);
 }
@@ -98,10 +98,8 @@ Item toy_item(const TileOp& op, uint32_t tensor, Extent in, Extent out, uint64_t
   item.tensor = tensor;
   item.units = in.rows == 1 ? in.row_bytes : in.rows;
   item.units_per_tile = units_per_tile;
-  item.in[0] = in;
-  item.in_count = 1;
-  item.out[0] = out;
-  item.out_count = 1;
+  item.in = {in};
+  item.out = {out};
   return item;
 }
 

@@ -34,14 +34,19 @@ Result<void> run_in_memory(ValuePass& pass, std::vector<const MemoryModel*> mode
     uint64_t total = 0;
     for (const uint64_t index : order) {
       const ValuePass::Piece piece = pass.piece(index);
-      REQUIRE(piece.count >= 1);
+      REQUIRE(!piece.empty());
       std::vector<std::vector<std::byte>> held;
       uint64_t size = 0;
-      for (uint32_t i = 0; i < piece.count; ++i) {
-        const ValuePass::Range& range = piece.ranges[i];
-        const std::string& name = checkpoints.at(range.model)->shards.at(range.shard).name;
-        held.push_back(bytes_of(models[range.model]->files.at(name), range.range));
-        size += range.range.length;
+      for (const auto& [m, range] : piece) {
+        const std::string& name = checkpoints.at(m)->shards.at(range.shard).name;
+        std::vector<std::byte> part;
+        for (uint32_t row = 0; row < range.rows; ++row) {
+          const auto run =
+              bytes_of(models[m]->files.at(name), {range.offset + row * range.stride, range.row_bytes});
+          part.insert(part.end(), run.begin(), run.end());
+        }
+        size += part.size();
+        held.push_back(std::move(part));
       }
       CHECK(size <= pass.piece_bytes());
       total += size;

@@ -13,7 +13,7 @@ from pathlib import Path
 # A file may include its own layer and those of a lower rank; layers of one rank don't know each other.
 RANK = {
     "base": 0, "simd": 1, "diagnostic": 2, "container": 3, "checkpoint": 4, "quant": 5, "plan": 6, "adapter": 7,
-    "transform": 8, "lint": 8, "inspect": 8, "native": 9, "cli": 10, "wasm": 10,
+    "transform": 8, "lint": 8, "inspect": 8, "command": 9, "native": 10, "cli": 11, "wasm": 11,
 }
 HOSTS = {"native", "cli", "wasm"}
 # The core does no input or output, starts no thread, reads no clock and no environment.

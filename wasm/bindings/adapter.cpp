@@ -95,6 +95,10 @@ void AdapterLoad::end() {
   loader_.reset();
 }
 
+void AdapterLoad::archive(uintptr_t data, uint32_t length) {
+  ranks_.push_back(need(read_torch_state(bytes_at(data, length))));
+}
+
 void AdapterLoad::configure(const std::string& file, uintptr_t text, uint32_t length) {
   config_ = AdapterConfigText{file, std::string(as_text(bytes_at(text, length)))};
 }
@@ -157,6 +161,7 @@ EMSCRIPTEN_BINDINGS(tftf_adapter) {
       .function("supply", guard<&AdapterLoad::supply>)
       .function("fail", guard<&AdapterLoad::fail>)
       .function("end", guard<&AdapterLoad::end>)
+      .function("archive", guard<&AdapterLoad::archive>)
       .function("configure", guard<&AdapterLoad::configure>)
       .function("make", guard<&AdapterLoad::make>)
       .function("content", guard<&AdapterLoad::content>);

@@ -33,6 +33,8 @@ class AdapterLoad {
   void fail(uint32_t id, const std::string& reason);
   // All tensors of a begun file are there: those of one rank, or of the adapter.
   void end();
+  // Instead of begin() to end(): a file that torch.save has written, whole.
+  void archive(uintptr_t data, uint32_t length);
   // Before make(); `file`: in the user's words.
   void configure(const std::string& file, uintptr_t text, uint32_t length);
   // {"given", "files", "shardDim" or null, "notices"}

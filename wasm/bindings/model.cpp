@@ -98,6 +98,7 @@ std::string Model::info_text(const std::string& options) {
   text.offsets = flag_of(given, "offsets");
   text.fold = flag_of(given, "fold");
   text.width = static_cast<uint32_t>(number_of(given, "width", 0));
+  text.ascii = flag_of(given, "ascii");
   return tftf::info_text(inspected(), text);
 }
 

@@ -8,6 +8,8 @@
 #include "border.h"
 #include "model.h"
 #include "tftf/checkpoint/lone_shard.h"
+#include "tftf/command/colibri_request.h"
+#include "tftf/command/command_line.h"
 #include "tftf/simd/kernels.h"
 #include "tftf/transform/planner.h"
 #include "tftf/transform/validation.h"
@@ -32,33 +34,59 @@ class Transformation {
  public:
   Transformation(const Checkpoint& checkpoint, TransformRequest request)
       : checkpoint_(checkpoint), planner_(std::make_unique<Planner>(checkpoint, std::move(request))) {}
+  Transformation(const Checkpoint& checkpoint, std::unique_ptr<colibri::FolderPlanner> planner)
+      : checkpoint_(checkpoint), folder_planner_(std::move(planner)) {}
 
   std::string want() {
     OrderedJson list = OrderedJson::array();
-    for (ReadRequest& request : planner_->want()) {
+    for (ReadRequest& request : planner_ ? planner_->want() : folder_planner_->want()) {
       OrderedJson line = range_line(request.file, request.range.offset, request.range.length);
       requests_.add(list, std::move(line), std::move(request));
     }
     return json_text(list);
   }
   void supply(uint32_t id, uintptr_t data, uint32_t length) {
-    planner_->supply(requests_.at(id), bytes_at(data, length));
+    if (planner_)
+      planner_->supply(requests_.at(id), bytes_at(data, length));
+    else
+      folder_planner_->supply(requests_.at(id), bytes_at(data, length));
   }
-  void fail(uint32_t id, const std::string& reason) { planner_->fail(requests_.at(id), reason); }
+  void fail(uint32_t id, const std::string& reason) {
+    if (planner_)
+      planner_->fail(requests_.at(id), reason);
+    else
+      folder_planner_->fail(requests_.at(id), reason);
+  }
   void take() {
-    transform_ = need(planner_->take());
+    if (planner_)
+      transform_ = need(planner_->take());
+    else
+      folder_ = need(folder_planner_->take());
     planner_.reset();
+    folder_planner_.reset();
+  }
+
+  // Of a converter of folders: sentences that are no warnings, the file that is written last (empty: none), and its text
+  // from the digests of all outputs, hexadecimal SHA-256.
+  std::string notes() const {
+    return json_text(folder_ ? OrderedJson(folder_->notes) : OrderedJson::array());
+  }
+  std::string manifest_name() const { return folder_ ? folder_->manifest_name : std::string(); }
+  std::string manifest(const std::string& digests) const {
+    std::vector<std::string> list;
+    for (const JsonValue& digest : parse_argument(digests).elements) list.push_back(digest.text);
+    return folder_->manifest(list);
   }
 
   // After take(), with the text of an index beside a lone file; true when the warning was added.
   bool warn_of_index(const std::string& name, uintptr_t text, uint32_t length) {
     auto warning = lone_shard_warning(checkpoint_.listing, name, as_text(bytes_at(text, length)));
-    if (warning) transform_->account.warnings.push_back(*std::move(warning));
+    if (warning) told().warnings.push_back(*std::move(warning));
     return warning.has_value();
   }
   std::string text(bool steps) const { return plan().to_text(steps); }
-  std::string account() const { return json_text(transform_->account.to_json()); }
-  std::string account_text(bool all_names) const { return transform_->account.to_text(all_names); }
+  std::string account() const { return json_text(told().to_json()); }
+  std::string account_text(bool all_names) const { return told().to_text(all_names); }
   // {"inputs": [{"path", "size"}], "outputs": [{"name", "size", "known"}], "sides": [{"name", "copied", "size",
   // "data", "index"}], "read", "written", "memory", "phases"}
   std::string summary() const;
@@ -66,7 +94,9 @@ class Transformation {
   // "writes"}
   std::string phase(uint32_t index) const;
   void begin_phase(uint32_t index);
-  void end_phase(uint32_t index) { need(transform_->plan.finish(index, values_)); }
+  void end_phase(uint32_t index) {
+    need((transform_ ? transform_->plan : folder_->plan).finish(index, values_));
+  }
 
   // inputs, outputs, residents, entry; then file, rows, offset, row bytes and stride of each extent, inputs
   // first; then the numbers of the residents.
@@ -93,8 +123,9 @@ class Transformation {
   std::string entry_name(uint32_t entry) const { return plan().entries()[entry].name; }
 
   void finish(double bytes_read, double bytes_written) {
-    transform_->account =
-        transform_->final_account(from_number(bytes_read), from_number(bytes_written), false);
+    const uint64_t read = from_number(bytes_read), written = from_number(bytes_written);
+    told() = transform_ ? transform_->final_account(read, written, false)
+                        : folder_->final_account(read, written, false);
   }
   std::string validation(bool text, bool verbose, double elapsed_ms) const {
     const ValidationReport report{&*transform_, from_number(elapsed_ms)};
@@ -107,7 +138,9 @@ class Transformation {
     uint64_t left = 0;     // steps still to come
     uint32_t counted = 0;  // of Resident::users
   };
-  const Plan& plan() const { return transform_->plan; }
+  const Plan& plan() const { return transform_ ? transform_->plan : folder_->plan; }
+  Account& told() { return transform_ ? transform_->account : folder_->account; }
+  const Account& told() const { return transform_ ? transform_->account : folder_->account; }
   void push(const Extent& extent) {
     for (const uint64_t number :
          {uint64_t{extent.file}, uint64_t{extent.rows}, extent.offset, extent.row_bytes, extent.stride})
@@ -119,6 +152,8 @@ class Transformation {
   std::unique_ptr<Planner> planner_;
   Requests<ReadRequest> requests_;
   std::optional<Transform> transform_;
+  std::unique_ptr<colibri::FolderPlanner> folder_planner_;
+  std::optional<colibri::FolderPlan> folder_;
   std::vector<Value> values_;
   AlignedBytes scratch_;
   AlignedBytes gathering_, gather_scratch_;
@@ -321,6 +356,7 @@ Operation operation_of(const JsonValue& given) {
   if (const JsonValue* options = given.get("options"))
     for (const JsonValue& option : options->elements)
       operation.options.push_back({text_of(option, "name"), texts_of(option, "values")});
+  spell_out_choices(operation);
   return operation;
 }
 
@@ -355,28 +391,24 @@ Transformation* open_transform(const Model& model, const AdapterList& adapters, 
   return new Transformation(model.checkpoint(), std::move(out));
 }
 
-// The words that begin a section of a chain.
-std::string activators() {
-  OrderedJson list = OrderedJson::array();
-  for (const OperationInfo& info : all_operations())
-    if (!info.activator.empty()) list.push_back(std::string(info.activator));
-  return json_text(list);
-}
-
-// [{"id", "options"}] of a chain's words: ["--cast", "--dtype", "bf16"].
-std::string chain(const std::string& words) {
-  std::vector<std::string> tokens;
-  for (const JsonValue& word : parse_argument(words).elements) tokens.push_back(word.text);
-  OrderedJson list = OrderedJson::array();
-  for (const Operation& operation : need(parse_chain(tokens))) {
-    OrderedJson one;
-    one["id"] = operation.id;
-    one["options"] = OrderedJson::array();
-    for (const Operation::Given& option : operation.options)
-      one["options"].push_back({{"name", option.name}, {"values", option.values}});
-    list.push_back(std::move(one));
-  }
-  return json_text(list);
+// As open_transform, for a line of colibri's converters of folders: {"words", "input", "output", "dryRun", "overwrite",
+// "strict", "tileBytes"}. `existing`: the output folder, or null.
+Transformation* open_folder_transform(const Model& source, const Model* existing,
+                                      const std::string& request) {
+  const JsonValue given = parse_argument(request);
+  const std::vector<std::string> words = texts_of(given, "words");
+  const CommandLine line = need(read_command_line(Program::kTftf, Host::kNode, words));
+  colibri::FolderRequest out;
+  out.input = text_of(given, "input");
+  out.output = text_of(given, "output");
+  out.dry_run = flag_of(given, "dryRun");
+  out.overwrite = flag_of(given, "overwrite");
+  out.strict = flag_of(given, "strict");
+  out.tile_bytes = number_of(given, "tileBytes", kDefaultTileBytes);
+  return new Transformation(source.checkpoint(),
+                            std::make_unique<colibri::FolderPlanner>(
+                                source.checkpoint(), existing == nullptr ? nullptr : &existing->checkpoint(),
+                                std::move(out), colibri::folder_tool(line)));
 }
 
 }  // namespace
@@ -385,8 +417,7 @@ EMSCRIPTEN_BINDINGS(tftf_transform) {
   using namespace emscripten;
   function("openTransform", guard<&open_transform>, allow_raw_pointers());
   function("checkOperation", guard<&check_given>);
-  function("activators", guard<&activators>);
-  function("chain", guard<&chain>);
+  function("openFolderTransform", guard<&open_folder_transform>, allow_raw_pointers());
   class_<Transformation>("Transformation")
       .function("want", guard<&Transformation::want>)
       .function("supply", guard<&Transformation::supply>)
@@ -412,6 +443,9 @@ EMSCRIPTEN_BINDINGS(tftf_transform) {
       .function("literal", guard<&Transformation::literal>)
       .function("entryName", guard<&Transformation::entry_name>)
       .function("finish", guard<&Transformation::finish>)
+      .function("notes", guard<&Transformation::notes>)
+      .function("manifestName", guard<&Transformation::manifest_name>)
+      .function("manifest", guard<&Transformation::manifest>)
       .function("validation", guard<&Transformation::validation>);
 }
 

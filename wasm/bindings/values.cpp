@@ -12,6 +12,13 @@
 namespace tftf::wasm {
 namespace {
 
+// As extentAt() of the package reads it.
+void push_range(std::vector<double>& numbers, const ShardRange& range) {
+  for (const uint64_t number :
+       {uint64_t{range.shard}, uint64_t{range.rows}, range.offset, range.row_bytes, range.stride})
+    numbers.push_back(to_number(number));
+}
+
 // A pass: a pump, then pieces by their numbers.
 class ValueWork {
  public:
@@ -37,16 +44,14 @@ class ValueWork {
 
   double piece_count() const { return to_number(pass_->piece_count()); }
   double bytes() const { return to_number(pass_->bytes()); }
-  // Number of ranges, then model, shard, offset and length of each.
+  // Number of ranges, then model, shard, rows, offset, bytes of a row and stride of each.
   uintptr_t piece(double index) {
     const ValuePass::Piece piece = pass_->piece(from_number(index));
     numbers_.clear();
-    numbers_.push_back(piece.count);
-    for (uint32_t i = 0; i < piece.count; ++i) {
-      const ValuePass::Range& range = piece.ranges[i];
-      for (const uint64_t number :
-           {uint64_t{range.model}, uint64_t{range.shard}, range.range.offset, range.range.length})
-        numbers_.push_back(to_number(number));
+    numbers_.push_back(static_cast<double>(piece.size()));
+    for (const ValuePass::Range& range : piece) {
+      numbers_.push_back(range.model);
+      push_range(numbers_, range.range);
     }
     return reinterpret_cast<uintptr_t>(numbers_.data());
   }
@@ -56,19 +61,19 @@ class ValueWork {
     const uint64_t at = from_number(index);
     const ValuePass::Piece piece = pass_->piece(at);
     const auto* table = reinterpret_cast<const uintptr_t*>(pointers);
-    std::array<Bytes, 4> bytes;
-    for (uint32_t i = 0; i < piece.count; ++i)
-      bytes[i] = bytes_at(table[i], static_cast<uint32_t>(piece.ranges[i].range.length));
-    pass_->add(at, pass_->run(at, {bytes.data(), piece.count}, best_kernels()));
+    std::vector<Bytes> bytes;
+    for (size_t i = 0; i < piece.size(); ++i)
+      bytes.push_back(bytes_at(table[i], static_cast<uint32_t>(piece[i].range.bytes())));
+    pass_->add(at, pass_->run(at, bytes, best_kernels()));
   }
   bool next_stage() { return pass_->next_stage(); }
 
   std::string json() const { return pass_->to_json(); }
-  std::string text(uint32_t width) const {
+  std::string text(uint32_t width, bool ascii) const {
     if (const auto* statistics = dynamic_cast<const Statistics*>(pass_.get()))
-      return statistics_text(statistics->report(), width);
+      return statistics_text(statistics->report(), width, ascii);
     if (const auto* comparison = dynamic_cast<const Comparison*>(pass_.get()))
-      return comparison_text(comparison->report(), width);
+      return comparison_text(comparison->report(), width, ascii);
     return heat_map_text(map());
   }
   // Of a comparison: what is different, empty when nothing counts as it.
@@ -209,17 +214,15 @@ class TensorView {
     out["columns"] = to_number(view_->columns());
     return json_text(out);
   }
-  // Number of ranges, then shard, offset and length of each.
+  // Number of ranges, then shard, rows, offset, bytes of a row and stride of each.
   uintptr_t ranges(double first, double count) {
-    const TensorValues::Ranges ranges = view_->ranges({from_number(first), from_number(count)});
+    const std::vector<ShardRange> ranges = view_->ranges({from_number(first), from_number(count)});
     numbers_.clear();
-    numbers_.push_back(ranges.count);
+    numbers_.push_back(static_cast<double>(ranges.size()));
     lengths_.clear();
-    for (uint32_t i = 0; i < ranges.count; ++i) {
-      const TensorValues::Range& range = ranges.range[i];
-      for (const uint64_t number : {uint64_t{range.shard}, range.range.offset, range.range.length})
-        numbers_.push_back(to_number(number));
-      lengths_.push_back(static_cast<uint32_t>(range.range.length));
+    for (const ShardRange& range : ranges) {
+      push_range(numbers_, range);
+      lengths_.push_back(static_cast<uint32_t>(range.bytes()));
     }
     return reinterpret_cast<uintptr_t>(numbers_.data());
   }
@@ -227,10 +230,10 @@ class TensorView {
   // The run of the last ranges(), whose bytes lie at `pointers`, as F64.
   void read(double first, double count, uintptr_t pointers, uintptr_t out) {
     const auto* table = reinterpret_cast<const uintptr_t*>(pointers);
-    std::array<Bytes, 2> bytes;
-    for (size_t i = 0; i < lengths_.size(); ++i) bytes[i] = bytes_at(table[i], lengths_[i]);
-    const ElementRun run{from_number(first), from_number(count)};
-    const ValueRun values(best_kernels(), *view_, run, {bytes.data(), lengths_.size()});
+    std::vector<Bytes> bytes;
+    for (size_t i = 0; i < lengths_.size(); ++i) bytes.push_back(bytes_at(table[i], lengths_[i]));
+    const ElementRange run{from_number(first), from_number(count)};
+    const ValueRun values(best_kernels(), *view_, run, bytes);
     values.read(0, run.count, DType::F64, reinterpret_cast<std::byte*>(out));
   }
 

@@ -10,6 +10,7 @@ import type { SourceEntry, SourceTree } from './source.js';
 import type { Task } from './task.js';
 
 const MOST_CONFIG = 16 << 20;
+const TORCH_FILE = /\.(bin|pt|pth)$/;
 
 /** What a tree holds at a path, as its search for an adapter asks: "../NAME" too, where the tree can see it. */
 async function answerOf(tree: SourceTree, path: string, entries: boolean, task: Task): Promise<SourceEntry[]> {
@@ -38,8 +39,24 @@ async function configure(core: Core, load: CoreAdapterLoad, tree: SourceTree, pa
   }
 }
 
+/** A file that torch.save has written: read whole, since its tensors lie wherever its pickle says. */
+async function loadArchive(core: Core, load: CoreAdapterLoad, tree: SourceTree, name: string, task: Task): Promise<void> {
+  const source = await tree.open(name, task.signal);
+  const memory = new CoreMemory(core);
+  try {
+    const bytes = await source.read(0, source.size, task.signal);
+    const at = memory.reserve(Math.max(bytes.length, 1));
+    core.HEAPU8.set(bytes, at);
+    call(core, () => load.archive(at, bytes.length));
+  } finally {
+    memory.close();
+    await source.close();
+  }
+}
+
 /** All tensors of one file. */
 async function loadFile(core: Core, load: CoreAdapterLoad, tree: SourceTree, maxHeader: number | undefined, task: Task): Promise<void> {
+  if (tree.main !== undefined && TORCH_FILE.test(tree.main)) return loadArchive(core, load, tree, tree.main, task);
   const files = new OpenFiles(tree);
   try {
     const model = await readModel(core, files, { strict: true, maxHeader }, task);

@@ -17,6 +17,8 @@ export interface InfoTextOptions {
   fold?: boolean;
   /** Columns of the terminal; 0: nothing is cut. */
   width?: number;
+  /** Nothing but ASCII. */
+  ascii?: boolean;
 }
 
 /** A small file beside the tensors: config.json, adapter_config.json, the index … */

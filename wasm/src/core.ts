@@ -69,6 +69,9 @@ export interface CoreTransformation extends Pump, Handle {
   literal(index: number): number;
   entryName(entry: number): string;
   finish(bytesRead: number, bytesWritten: number): void;
+  notes(): string;
+  manifestName(): string;
+  manifest(digests: string): string;
   validation(text: boolean, verbose: boolean, elapsedMs: number): string;
 }
 
@@ -79,6 +82,7 @@ export interface CoreAdapterLoad extends Pump, Handle {
   found(): string;
   begin(model: CoreModel): void;
   beginDistributed(): void;
+  archive(at: number, length: number): void;
   end(): void;
   configure(file: string, text: number, length: number): void;
   make(request: string): void;
@@ -98,7 +102,7 @@ export interface CoreValueWork extends Pump, Handle {
   runPiece(index: number, pointers: number): void;
   nextStage(): boolean;
   json(): string;
-  text(width: number): string;
+  text(width: number, ascii: boolean): string;
   difference(): string;
   selected(): number;
   cells(): number;
@@ -133,8 +137,13 @@ export interface Core {
   naturalOrder(names: string): string;
   rules(id: string, text: boolean, colour: boolean): string;
   isIndexName(name: string): boolean;
-  activators(): string;
-  chain(words: string): string;
+  openFolderTransform(source: CoreModel, existing: CoreModel | null, request: string): CoreTransformation | null;
+  commandLine(words: string): string;
+  completion(shell: string): string;
+  formats(text: boolean): string;
+  resolve(words: string): string;
+  batch(tool: string, text: number, length: number, file: string): string;
+  stamps(model: CoreModel, path: string, names: string): string;
   openStatistics(model: CoreModel, request: string): CoreValueWork | null;
   openHeatMap(model: CoreModel, request: string): CoreValueWork | null;
   openComparison(left: CoreModel, right: CoreModel, request: string): CoreValueWork | null;

@@ -45,8 +45,8 @@ export interface ValueReport<Document> {
   /** The core's text, byte for byte what the native program prints. */
   readonly json: string;
   document(): Document;
-  /** For people. `width`: columns of the terminal, 0: nothing is cut. */
-  text(width?: number): string;
+  /** For people. `width`: no row of the table is longer, 0: nothing is cut. `ascii`: nothing but ASCII. */
+  text(width?: number, ascii?: boolean): string;
   /** Tensors that were selected. */
   readonly selected: number;
   /** Of a comparison: what is different, empty when nothing counts as it. */
@@ -76,7 +76,7 @@ async function measured<Document>(trees: SourceTree[], options: TaskOptions & { 
     return {
       json,
       document: () => JSON.parse(json),
-      text: (width = 0) => call(core, () => finished.text(width)),
+      text: (width = 0, ascii = false) => call(core, () => finished.text(width, ascii)),
       selected: call(core, () => finished.selected()),
       difference: call(core, () => finished.difference()),
       close,

@@ -30,9 +30,10 @@ const BLOCKS_BYTES = 64 << 20;
 export class PlannedTransform implements TransformPlan {
   private closed = false;
   ran = false;
+  /** `existing`: the output folder as it was read. */
   constructor(readonly core: Core, readonly model: CoreModel, readonly transformation: CoreTransformation,
     readonly files: OpenFiles, readonly singleName: string | null, readonly examining: boolean,
-    private readonly sideSizes: ReadonlyMap<string, number>) {}
+    private readonly sideSizes: ReadonlyMap<string, number>, private readonly existing?: CoreModel) {}
 
   summary(): PlanSummary { return JSON.parse(call(this.core, () => this.transformation.summary())); }
   text(steps = false): string { return call(this.core, () => this.transformation.text(steps)); }
@@ -56,6 +57,7 @@ export class PlannedTransform implements TransformPlan {
     this.closed = true;
     this.transformation.delete();
     this.model.delete();
+    this.existing?.delete();
     await this.files.close();
   }
 }
@@ -165,5 +167,53 @@ export async function planTransform(tree: SourceTree, request: TransformOptions,
     throw error;
   } finally {
     adapters.delete();
+  }
+}
+
+export interface FolderRequest {
+  /** The command line of a converter of colibri's containers. */
+  words: string[];
+  output: string;
+  dryRun: boolean;
+  overwrite: boolean;
+  strict: boolean;
+  maxHeader?: number | undefined;
+  tileBytes?: number | undefined;
+}
+
+/** Plans a converter of a folder of shards. `existing`: the output folder, where it is there. */
+export async function planFolder(tree: SourceTree, existing: SourceTree | undefined, request: FolderRequest,
+  options: TaskOptions = {}): Promise<PlannedTransform> {
+  const core = await loadCore();
+  const task = new Task(options);
+  const files = new OpenFiles(tree);
+  const models: CoreModel[] = [];
+  let transformation: CoreTransformation | undefined;
+  const read = async (from: OpenFiles) => {
+    models.push(await readModel(core, from, { strict: false, maxHeader: request.maxHeader }, task));
+  };
+  try {
+    await read(files);
+    if (existing !== undefined) {
+      const others = new OpenFiles(existing);
+      try {
+        await read(others);
+      } finally {
+        await others.close();
+      }
+    }
+    const { words, output, dryRun, overwrite, strict } = request;
+    transformation = call(core, () => core.openFolderTransform(models[0]!, models[1] ?? null, argument({
+      words, input: tree.given, output, dryRun, overwrite, strict, tileBytes: request.tileBytes ?? null,
+    })));
+    await serve(core, transformation, files, task);
+    call(core, () => transformation!.take());
+    const sizes = new Map((await tree.list(task.signal)).map(entry => [entry.path, entry.size]));
+    return new PlannedTransform(core, models[0]!, transformation, files, null, false, sizes, models[1]);
+  } catch (error) {
+    transformation?.delete();
+    for (const model of models) model.delete();
+    await files.close();
+    throw error;
   }
 }

@@ -1,7 +1,7 @@
 import { argument, call, CoreMemory, free, type Core, type CoreModel, type CoreTensorView } from './core.js';
 import type { Count, Real, StatisticsDocument, StatisticsRow } from './documents.js';
 import { TftfError } from './error.js';
-import { ExtentReader } from './extents.js';
+import { EXTENT_NUMBERS, extentAt, ExtentReader } from './extents.js';
 import type { OpenFiles } from './files.js';
 import type { TaskOptions } from './progress.js';
 import { serve } from './serving.js';
@@ -83,10 +83,7 @@ abstract class TensorValues implements TensorReader {
     try {
       const start = call(core, () => view.ranges(first, count)) / 8;
       const numbers = core.HEAPF64;
-      const extents = Array.from({ length: numbers[start]! }, (_, i) => {
-        const [file, offset, rowBytes] = numbers.subarray(start + 1 + 3 * i, start + 4 + 3 * i) as unknown as [number, number, number];
-        return { file, rows: 1, offset, rowBytes, stride: 0 };
-      });
+      const extents = Array.from({ length: numbers[start]! }, (_, i) => extentAt(numbers, start + 1 + EXTENT_NUMBERS * i));
       const places = await reader.read(extents, this.files.tree.block);
       const values = out.reserve(8 * count);
       const pointers = table.reserve(4 * places.length);

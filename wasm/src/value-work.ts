@@ -1,5 +1,5 @@
 import { call, CoreMemory, type Core, type CoreValueWork } from './core.js';
-import { bytesOf, ExtentReader, type Extent } from './extents.js';
+import { bytesOf, EXTENT_NUMBERS, extentAt, ExtentReader, type Extent } from './extents.js';
 import type { OpenFiles } from './files.js';
 import { serve } from './serving.js';
 import type { Task } from './task.js';
@@ -44,7 +44,7 @@ export async function runValueWork(core: Core, work: CoreValueWork, models: Open
           places.push(await reader.read(pieces.flatMap(piece => piece.extents[model]!), block));
         }
         const begins = models.map(() => 0);
-        const table = pointers.reserve(4 * 4);
+        const table = pointers.reserve(4 * Math.max(...pieces.map(piece => piece.order.length)));
         for (const [i, { extents, order }] of pieces.entries()) {
           order.forEach(([model, at], k) => { core.HEAPU32[table / 4 + k] = places[model]![begins[model]! + at]!; });
           call(core, () => work.runPiece(next + i, table));
@@ -68,10 +68,11 @@ function pieceAt(core: Core, work: CoreValueWork, index: number, models: number)
   const numbers = core.HEAPF64;
   const piece: Piece = { extents: Array.from({ length: models }, () => []), order: [] };
   for (let i = 0; i < numbers[start]!; ++i) {
-    const [model, file, offset, length] = numbers.subarray(start + 1 + 4 * i, start + 5 + 4 * i) as unknown as [number, number, number, number];
+    const at = start + 1 + (1 + EXTENT_NUMBERS) * i;
+    const model = numbers[at]!;
     const list = piece.extents[model]!;
     piece.order.push([model, list.length]);
-    list.push({ file, rows: 1, offset, rowBytes: length, stride: 0 });
+    list.push(extentAt(numbers, at + 1));
   }
   return piece;
 }

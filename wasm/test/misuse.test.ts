@@ -134,18 +134,23 @@ test('runs at once from one checkpoint give the same bytes', async () => {
 test('a cancelled task does not cancel another that waits for the same file', async () => {
   const bytes = safetensors({ a: { dtype: 'U8', shape: [4], data_offsets: [0, 4] } }, new Uint8Array(4));
   const first = new AbortController();
+  let asked = (): void => undefined;
+  const waiting = new Promise<void>(resolve => { asked = resolve; });
   const get = async (url: unknown, init?: RequestInit): Promise<Response> => {
     if (String(url).endsWith('.safetensors')) {
       return new Response(bytes as BodyInit, { status: 206, headers: { 'Content-Range': `bytes 0-${bytes.length - 1}/${bytes.length}` } });
     }
-    if (!first.signal.aborted) await new Promise((_, fail) => init!.signal!.addEventListener('abort', () => fail(new Error('aborted'))));
+    if (!first.signal.aborted) {
+      asked();
+      await new Promise((_, fail) => init!.signal!.addEventListener('abort', () => fail(new Error('aborted'))));
+    }
     return new Response(null, { status: 404 });
   };
   const remote = await urlTree('http://host/', { fetch: (async (url: unknown, init?: RequestInit) =>
     (String(url).endsWith('index.json') ? new Response(null, { status: 404 }) : get(url, init))) as typeof fetch });
   const cancelled = remote.walk(first.signal).catch(error => error.code);
   const other = remote.walk();
-  await new Promise(resolve => setTimeout(resolve, 5));
+  await waiting;
   first.abort();
   expect(await cancelled).toBe('interrupted');
   expect((await other).map(entry => entry.path)).toEqual(['model.safetensors']);

@@ -19,28 +19,29 @@ import { route } from './route';
 
 const places = { overview: OverviewPlace, tensors: TensorsPlace, check: CheckPlace, convert: ConvertPlace, metadata: MetadataPlace };
 
-// Files may be dropped anywhere, at any time.
+// Files may be dropped anywhere, at any time. What they are dropped on is the veil: a browser drops on the element that it found
+// under the pointer last, and nobody hears of it when that has been replaced since, as the page's parts are while something opens.
 function useDrops(): void {
   useEffect(() => {
     const holdsFiles = (event: DragEvent) => event.dataTransfer?.types.includes('Files') ?? false;
-    let depth = 0;
+    let entered: EventTarget | null = null;
     const enter = (event: DragEvent) => {
       if (!holdsFiles(event)) return;
       event.preventDefault();
-      depth += 1;
+      entered = event.target;
       dropping.value = true;
     };
     const over = (event: DragEvent) => {
       if (!holdsFiles(event)) return;
       event.preventDefault();
       event.dataTransfer!.dropEffect = 'copy';
+      dropping.value = true;
     };
-    const leave = () => {
-      depth = Math.max(0, depth - 1);
-      if (depth === 0) dropping.value = false;
+    // What is entered next is entered before this is left.
+    const leave = (event: DragEvent) => {
+      if (event.target === entered) dropping.value = false;
     };
     const drop = (event: DragEvent) => {
-      depth = 0;
       dropping.value = false;
       if (!event.dataTransfer || !holdsFiles(event)) return;
       event.preventDefault();

@@ -4,6 +4,7 @@
 
 #include "tftf/adapter/families.h"
 #include "tftf/adapter/names.h"
+#include "tftf/adapter/peft_key.h"
 #include "tftf/base/content_hash.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/json_reader.h"
@@ -45,6 +46,20 @@ Result<void> check_family(const std::string& file, const std::vector<NamedTensor
                          std::string(name));
   }
   return {};
+}
+
+// A whole model reads like an adapter that has saved every tensor; merged, it would take the model's place.
+Result<void> check_adapted(const std::string& file, const std::vector<NamedTensor>& tensors) {
+  const auto saved = [](const NamedTensor& tensor) {
+    const PeftPart part = parse_peft_key(tensor.name).part;
+    return part == PeftPart::kSaved || part == PeftPart::kOriginal;
+  };
+  if (!std::all_of(tensors.begin(), tensors.end(), saved)) return {};
+  return adapter_error(ErrorCode::kRefusedUnmatched, file,
+                       "is no adapter: none of its " + std::to_string(tensors.size()) +
+                           " tensors belongs to an adapted module (the first is " +
+                           quote_name(tensors[0].name) + "), and it has no adapter_config.json",
+                       tensors[0].name);
 }
 
 std::string fingerprint_of(const std::vector<NamedTensor>& tensors, const std::string& config) {
@@ -100,6 +115,7 @@ Result<std::shared_ptr<const Adapter>> make_adapter(std::string given, std::stri
     if (!read) return std::move(read).error();
     adapter->config = *std::move(read);
   } else {
+    TFTF_TRY(check_adapted(adapter->file, tensors));
     adapter->config = default_peft_config();
   }
   adapter->fingerprint = fingerprint_of(tensors, config ? config->text : "");

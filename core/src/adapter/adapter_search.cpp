@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tftf/adapter/torch_tensor.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/natural_order.h"
 
@@ -9,6 +10,7 @@ namespace tftf {
 namespace {
 
 constexpr std::string_view kAdapterModelName = "adapter_model.safetensors";
+constexpr std::string_view kAdapterTorchName = "adapter_model.bin";
 constexpr std::string_view kAdapterConfigName = "adapter_config.json";
 constexpr std::string_view kDistributedName = ".metadata";
 
@@ -35,6 +37,16 @@ bool is_checkpoint_name(std::string_view name) {
   constexpr std::string_view kPrefix = "checkpoint-";
   return name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
          name.substr(kPrefix.size()).find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool is_tensor_file(std::string_view name) { return name.ends_with(".safetensors") || is_torch_file(name); }
+
+// Files of whole models, and their shards.
+bool is_model_name(std::string_view name) {
+  for (const std::string_view begin :
+       {"model.", "model-", "consolidated", "pytorch_model", "diffusion_pytorch_model"})
+    if (name.starts_with(begin)) return true;
+  return name.find("-of-") != std::string_view::npos;
 }
 
 }  // namespace
@@ -179,21 +191,24 @@ std::optional<Result<FoundAdapter>> AdapterSearch::in_folder(const std::string& 
   const auto there = is_file(file);
   if (!there) return std::nullopt;
   if (*there) return with_config({.path = file}, hint, folder);
+  const std::string torch_file = path_joined(folder, kAdapterTorchName);
+  const auto saved_by_torch = is_file(torch_file);
+  if (!saved_by_torch) return std::nullopt;
+  if (*saved_by_torch) return with_config({.path = torch_file}, hint, folder);
   const auto* entries = entries_of(folder);
   if (entries == nullptr) return std::nullopt;
-  std::string others;
+  std::string others, whole;
   for (const FileEntry& entry : *entries) {
-    const std::string_view name = entry.name;
-    if (!entry.regular ||
-        !(name.ends_with(".safetensors") || name.ends_with(".bin") || name.ends_with(".pt")))
-      continue;
-    others += (others.empty() ? "" : ", ") + quote_name(name);
+    if (!entry.regular || !is_tensor_file(entry.name)) continue;
+    std::string& list = is_model_name(entry.name) ? whole : others;
+    list += (list.empty() ? "" : ", ") + quote_name(entry.name);
   }
   const std::string words = words_for(folder);
   return Error{.code = ErrorCode::kRefusedMissing,
                .message = "Folder " + quote_name(words) + " has no " + std::string(kAdapterModelName) +
-                          (others.empty() ? " and nothing like an adapter."
-                                          : "; files like an adapter: " + others + " (name one of them)."),
+                          (!others.empty() ? "; files like an adapter: " + others + " (name one of them)."
+                           : whole.empty() ? " and nothing like an adapter."
+                                           : ": it holds a whole model, " + whole + ", and no adapter."),
                .file = words};
 }
 

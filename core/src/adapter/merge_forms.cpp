@@ -1,10 +1,14 @@
 #include "adapter/merge_forms.h"
 
+#include <algorithm>
+
 #include "adapter/merge_parts.h"
 #include "tftf/base/escape.h"
 
 namespace tftf::merge {
 namespace {
+
+constexpr int64_t kAdaLoraRank = 12;  // PEFT's init_r, when a configuration names none
 
 // `pieces` of a tensor that all ranks held alike: one of them where the whole does not fit (spec tftf 2.8).
 const TensorData* one_rank(const FormContext& context, const TensorData* tensor) {
@@ -92,13 +96,9 @@ Program low_rank_program(const FormContext& context, const ModuleParts& parts, c
   const Result<LinearShapes> shapes = choose_linear(context, parts, w, path);
   if (!shapes) return shapes.error();
   if (!shapes->fits()) return shape_error(context, parts, base, "B * A has another shape");
-  const bool flag = context.config().fan_in_fan_out;
-  const bool turned = shapes->straight && shapes->turned ? flag : shapes->turned;
-  if (turned != flag) {
-    context.notices->push_back("Weight " + quote_name(base.name) + " is stored as " +
-                               (turned ? "(in, out)" : "(out, in)") +
-                               ", whatever fan_in_fan_out says; its shape decides.");
-  }
+  const auto lies = is_turned(context, parts, base, {shapes->straight, shapes->turned});
+  if (!lies) return lies.error();
+  const bool turned = *lies;
   auto program = new_program(context, w);
   const uint64_t rank = shapes->a->shape[0], in = shapes->a->shape[1], out = shapes->b->shape[0];
   program->delta = MergeProgram::Delta::kProduct;
@@ -107,6 +107,56 @@ Program low_rank_program(const FormContext& context, const ModuleParts& parts, c
   if (turned) program->word = "";
   TFTF_TRY(set_scale(context, parts, path, rank, "lora", *program));
   TFTF_TRY(add_magnitude(context, parts, base, !turned, *program));
+  return program;
+}
+
+Program svd_program(const FormContext& context, const ModuleParts& parts, const TensorView& base,
+                    std::string_view path) {
+  const TensorData *a = parts.find(PeftPart::kLoraA), *b = parts.find(PeftPart::kLoraB),
+                   *e = parts.find(PeftPart::kLoraE);
+  if (a == nullptr || b == nullptr || e == nullptr)
+    return form_error(ErrorCode::kRefusedMissing, context, parts.first_name(),
+                      "lacks a twin among lora_A, lora_B and lora_E of its module");
+  const Shape& w = *base.shape;
+  if (w.size() != 2 && w.size() != 4)
+    return shape_error(context, parts, base, "AdaLora needs a matrix or a 2-d convolution");
+  if (a->shape.size() != 2 || b->shape.size() != 2 || a->shape[0] != b->shape[1] ||
+      e->shape != Shape{a->shape[0], 1})
+    return shape_error(context, parts, base, "A, B and E have no rank in common");
+  auto program = new_program(context, w);
+  const uint64_t rank = a->shape[0], out = b->shape[0], in = a->shape[1];
+  const Shape matrix{program->rows, program->cols};
+  const Fits fits = linear_fits(context, parts, matrix);
+  if (!fits.straight && (w.size() == 4 || !fits.turned))
+    return shape_error(context, parts, base, "B * A has another shape");
+  bool turned = false;
+  if (w.size() == 2) {
+    const auto lies = is_turned(context, parts, base, fits);
+    if (!lies) return lies.error();
+    turned = *lies;
+  }
+  const PeftConfig& config = context.config();
+  const auto left =
+      std::find_if(config.adalora_ranks.begin(), config.adalora_ranks.end(),
+                   [&](const auto& entry) { return entry.first == std::string(path) + ".lora_E"; });
+  const int64_t expected =
+      left == config.adalora_ranks.end() ? config.rank.value_or(kAdaLoraRank) : left->second;
+  if (static_cast<uint64_t>(expected) != rank) {
+    return form_error(ErrorCode::kRefusedShape, context, parts.first_name(),
+                      "has rank " + std::to_string(rank) + ", and " + quote_name(config.file) + " says " +
+                          std::to_string(expected),
+                      std::to_string(expected), std::to_string(rank));
+  }
+  Factor up = plain(b, out, rank), down = plain(a, rank, in);
+  down.row_scale = e;
+  program->delta = MergeProgram::Delta::kProduct;
+  program->left = turned ? transposed(down) : up;
+  program->right = turned ? transposed(up) : down;
+  // PEFT divides by the rank that training began with, whatever is left of it (ranknum is not saved).
+  const double alpha = config.alpha > 0 ? config.alpha : static_cast<double>(rank);
+  program->scale =
+      context.options->scale * alpha / (static_cast<double>(config.rank.value_or(kAdaLoraRank)) + 1e-5);
+  program->word = "adalora r=" + std::to_string(rank) + " s=" + short_number(program->scale);
   return program;
 }
 
@@ -131,79 +181,6 @@ Program embedding_program(const FormContext& context, const ModuleParts& parts, 
   }
   TFTF_TRY(set_scale(context, parts, path, rank, "lora", *program));
   TFTF_TRY(add_magnitude(context, parts, base, false, *program));
-  return program;
-}
-
-namespace {
-
-// Which of the orientations of a stack the pair has: E, in, out, and r from A (E*r, in) and B (out, r*E).
-struct StackShapes {
-  uint64_t matrices = 0, rank = 0, in = 0, out = 0;
-  bool straight = false;  // (E, out, in)
-  bool turned = false;    // (E, in, out)
-};
-
-StackShapes stack_shapes(const ModuleParts& parts, const Shape& w) {
-  StackShapes s;
-  const TensorData *a = parts.find(PeftPart::kLoraA), *b = parts.find(PeftPart::kLoraB);
-  if (a == nullptr || b == nullptr || a->shape.size() != 2 || b->shape.size() != 2 ||
-      a->shape[0] != b->shape[1] || (w.size() != 2 && w.size() != 3))
-    return s;
-  const size_t skip = w.size() - 2;
-  s.matrices = skip == 1 ? w[0] : 1;
-  if (s.matrices == 0 || a->shape[0] == 0 || a->shape[0] % s.matrices != 0) return s;
-  s.rank = a->shape[0] / s.matrices;
-  s.in = a->shape[1];
-  s.out = b->shape[0];
-  s.straight = w[skip] == s.out && w[skip + 1] == s.in;
-  // A parameter of two dimensions is a linear weight, never transposed.
-  s.turned = skip == 1 && w[skip] == s.in && w[skip + 1] == s.out;
-  return s;
-}
-
-}  // namespace
-
-bool fits_parameter(const ModuleParts& parts, const Shape& shape) {
-  const StackShapes s = stack_shapes(parts, shape);
-  return s.straight || s.turned;
-}
-
-Program parameter_program(const FormContext& context, const ModuleParts& parts, const TensorView& base,
-                          std::string_view path) {
-  const StackShapes s = stack_shapes(parts, *base.shape);
-  if (!s.straight && !s.turned) return shape_error(context, parts, base, "B * A has another shape");
-  if (parts.has(PeftPart::kMagnitude) || parts.has(PeftPart::kLoraBBias)) {
-    return form_error(ErrorCode::kRefusedUnsupported, context, parts.first_name(),
-                      "is of a parameter, for which PEFT knows neither magnitude nor bias");
-  }
-  auto program = new_program(context, *base.shape);
-  const Shape& w = *base.shape;
-  program->matrices = s.matrices;
-  program->rows = w[w.size() - 2];
-  program->cols = w[w.size() - 1];
-  const TensorData *a = parts.find(PeftPart::kLoraA), *b = parts.find(PeftPart::kLoraB);
-  // The expert is outermost in A and innermost in B.
-  const Factor factor_a{.tensor = a,
-                        .rows = s.rank,
-                        .cols = s.in,
-                        .row_step = s.in,
-                        .col_step = 1,
-                        .matrix_step = s.rank * s.in};
-  const Factor factor_b{.tensor = b,
-                        .rows = s.out,
-                        .cols = s.rank,
-                        .row_step = s.rank * s.matrices,
-                        .col_step = s.matrices,
-                        .matrix_step = 1};
-  const auto turned = [](Factor f) {
-    std::swap(f.rows, f.cols);
-    std::swap(f.row_step, f.col_step);
-    return f;
-  };
-  program->delta = MergeProgram::Delta::kProduct;
-  program->left = s.straight ? factor_b : turned(factor_a);
-  program->right = s.straight ? factor_a : turned(factor_b);
-  TFTF_TRY(set_scale(context, parts, path, s.rank, "lora", *program));
   return program;
 }
 

@@ -54,10 +54,21 @@ bool belongs(PeftPart part, PeftMethod method) {
   using M = PeftMethod;
   switch (part) {
     case P::kSaved:
+    case P::kOriginal:
     case P::kTokenRows:
       return true;
     case P::kLoraA:
     case P::kLoraB:
+      return method == M::kLora || method == M::kAdaLora;
+    case P::kLoraE:
+      return method == M::kAdaLora;
+    case P::kBoftR:
+    case P::kBoftS:
+      return method == M::kBoft;
+    case P::kHraU:
+      return method == M::kHra;
+    case P::kMissBlock:
+      return method == M::kMiss;
     case P::kLoraBBias:
     case P::kEmbeddingA:
     case P::kEmbeddingB:
@@ -88,10 +99,7 @@ bool belongs(PeftPart part, PeftMethod method) {
     case P::kOftR:
     case P::kOftEmbeddingR:
       return method == M::kOft;
-    case P::kLoraE:
     case P::kLoraDiag:
-    case P::kBoftR:
-    case P::kBoftS:
     case P::kOldOft:
       break;
   }

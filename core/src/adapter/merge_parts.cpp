@@ -45,6 +45,22 @@ Factor flipped(const TensorData* tensor, uint64_t rows, uint64_t cols) {
   return {.tensor = tensor, .rows = rows, .cols = cols, .row_step = 1, .col_step = rows};
 }
 
+Factor transposed(Factor f) {
+  std::swap(f.rows, f.cols);
+  std::swap(f.row_step, f.col_step);
+  std::swap(f.row_scale, f.col_scale);
+  return f;
+}
+
+bool is_tucker_core(const Shape& core, const Shape& weight) {
+  Shape kernel(weight.begin() + static_cast<ptrdiff_t>(std::min<size_t>(weight.size(), 2)), weight.end());
+  const Shape is(core.begin() + static_cast<ptrdiff_t>(std::min<size_t>(core.size(), 2)), core.end());
+  if (core.size() < 3 || weight.size() < 3) return false;
+  if (is == kernel) return true;
+  kernel.push_back(1);
+  return weight.size() == 3 && is == kernel;
+}
+
 // The configured rank and the tensors' must agree.
 Result<void> check_rank(const FormContext& context, const ModuleParts& parts, std::string_view path,
                         uint64_t rank) {
@@ -124,7 +140,7 @@ Error form_error(ErrorCode code, const FormContext& context, std::string_view te
 namespace tftf {
 
 uint64_t MergeProgram::unit() const {
-  if (rotation != nullptr || (magnitude != nullptr && magnitude_of_rows)) return cols;
+  if (rotation != nullptr || turn != nullptr || (magnitude != nullptr && magnitude_of_rows)) return cols;
   return 1;
 }
 

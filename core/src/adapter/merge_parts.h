@@ -19,6 +19,7 @@ std::shared_ptr<MergeProgram> new_program(const FormContext& context, const Shap
 // Factors as they are stored, and transposed.
 Factor plain(const TensorData* tensor, uint64_t rows, uint64_t cols);
 Factor flipped(const TensorData* tensor, uint64_t rows, uint64_t cols);
+Factor transposed(Factor factor);
 // The configured rank and the tensors' must agree.
 Result<void> check_rank(const FormContext& context, const ModuleParts& parts, std::string_view path,
                         uint64_t rank);
@@ -32,6 +33,8 @@ Result<void> add_magnitude(const FormContext& context, const ModuleParts& parts,
                            bool of_rows, MergeProgram& program);
 // Whether all dimensions from `first` on are 1, or equal to those of the other shape.
 bool ones_after(const Shape& shape, size_t first);
+// The core of a Tucker form for the weight: (r, r, k...), where PEFT gives a kernel of one dimension a second of 1.
+bool is_tucker_core(const Shape& core, const Shape& weight);
 bool same_from(const Shape& a, const Shape& b, size_t first);
 
 }  // namespace tftf::merge

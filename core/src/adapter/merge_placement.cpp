@@ -17,12 +17,28 @@ void Resolver::find_parameters() {
   if (config_.target_parameters.empty()) return;
   for (uint32_t i = 0; i < base_.size(); ++i) {
     const std::string_view name = base_[i].name;
-    const bool named =
-        std::any_of(config_.target_parameters.begin(), config_.target_parameters.end(),
-                    [&](const std::string& entry) { return ends_with_component(name, entry); });
-    if (!named) continue;
     const size_t dot = name.rfind('.');
     parameters_[std::string(dot == std::string_view::npos ? "" : name.substr(0, dot))].push_back(i);
+  }
+}
+
+std::vector<uint32_t> Resolver::parameters_of(const ModuleParts& parts) const {
+  std::vector<uint32_t> named;
+  const auto at = parameters_.find(parts.module);
+  if (at == parameters_.end()) return named;
+  for (const uint32_t i : at->second) {
+    const std::string_view name = base_[i].name;
+    if (parameter_entry(joined(parts.own, name.substr(name.rfind('.') + 1)))) named.push_back(i);
+  }
+  return named;
+}
+
+void Resolver::find_axes() {
+  for (const ModuleParts& parts : modules_) {
+    const std::optional<uint32_t> base = find_weight(parts);
+    if (!base) continue;
+    const Fits fits = linear_fits(context_, parts, *view(*base).shape);
+    if (fits.any()) axes_.add(parts.module, fits.straight, fits.turned);
   }
 }
 
@@ -32,22 +48,37 @@ TensorView Resolver::view(uint32_t i) const {
   return view;
 }
 
-Result<void> Resolver::place(const ModuleParts& parts) {
-  if (config_.method == PeftMethod::kLora) TFTF_TRY(check_pair(parts));
-  if (const auto at = parameters_.find(parts.module); at != parameters_.end()) {
-    auto done = place_parameter(parts, at->second);
-    if (!done) return std::move(done).error();
-    if (*done) return {};
+Result<void> Resolver::place_all(const Wrappers& wrappers) {
+  const std::string& module = wrappers.front()->module;
+  if (config_.method == PeftMethod::kLora)
+    for (const ModuleParts* parts : wrappers) TFTF_TRY(check_pair(*parts));
+  if (config_.method == PeftMethod::kLora && !config_.target_parameters.empty()) {
+    auto adapted = is_target(*wrappers.front());
+    if (!adapted) return std::move(adapted).error();
+    const bool as_module = *adapted && by_name_.count(joined(module, "weight")) > 0;
+    if (const auto named = parameters_of(*wrappers.front()); !named.empty() && !as_module)
+      return place_stacks(wrappers, named);
+    if (!as_module && owns_parameter(wrappers.front()->own)) {
+      if (const auto experts = find_split_experts(module)) return place_on_split_experts(wrappers, *experts);
+      unmatched_.push_back(module);
+      return {};
+    }
   }
-  auto verdict = is_target(parts.module);
+  for (const ModuleParts* parts : wrappers) TFTF_TRY(place(*parts));
+  return {};
+}
+
+Result<void> Resolver::place(const ModuleParts& parts) {
+  auto verdict = is_target(parts);
   if (!verdict) return std::move(verdict).error();
   if (!*verdict) {
-    if (parameters_.count(parts.module) > 0) {
-      unmatched_.push_back(parts.module);
-    } else {
-      ++result_.skipped;
-    }
+    ++result_.skipped;
     return {};
+  }
+  if (is_tied_head(parts.module)) {
+    if (by_name_.count(joined(parts.module, "weight")) == 0) return place_apart(parts);
+    if (!options_.untie_head) return tied_error(parts.first_name(), parts.module);
+    result_.unties = true;
   }
   const std::optional<uint32_t> base = find_weight(parts);
   if (!base) {
@@ -57,16 +88,16 @@ Result<void> Resolver::place(const ModuleParts& parts) {
   return place_at(parts, *base);
 }
 
-std::optional<std::string> Resolver::attention_of(const std::string& module) const {
+std::optional<std::string> Resolver::attention_of(const ModuleParts& parts) const {
   constexpr std::string_view kOut = ".out_proj";
-  if (!module.ends_with(kOut)) return std::nullopt;
-  std::string whole = module.substr(0, module.size() - kOut.size());
+  if (!parts.module.ends_with(kOut) || !parts.own.ends_with(kOut)) return std::nullopt;
+  const std::string whole = parts.module.substr(0, parts.module.size() - kOut.size());
   if (by_name_.count(whole + ".in_proj_weight") == 0) return std::nullopt;
-  return whole;
+  return parts.own.substr(0, parts.own.size() - kOut.size());
 }
 
-Result<bool> Resolver::is_target(const std::string& module) const {
-  for (const auto& name : {std::optional(module), attention_of(module)}) {
+Result<bool> Resolver::is_target(const ModuleParts& parts) const {
+  for (const auto& name : {std::optional(parts.own), attention_of(parts)}) {
     if (!name) break;
     auto verdict = targeting_->verdict(*name);
     if (!verdict) return std::move(verdict).error();
@@ -105,28 +136,7 @@ Result<void> Resolver::check_pair(const ModuleParts& parts) const {
   return {};
 }
 
-Result<bool> Resolver::place_parameter(const ModuleParts& parts, const std::vector<uint32_t>& candidates) {
-  std::vector<uint32_t> fits;
-  for (const uint32_t i : candidates)
-    if (merge::fits_parameter(parts, *base_[i].shape)) fits.push_back(i);
-  if (fits.empty()) return false;
-  if (fits.size() > 1) {
-    std::vector<std::string> names;
-    for (const uint32_t i : fits) names.emplace_back(base_[i].name);
-    return form_error(ErrorCode::kRefusedAmbiguous, context_, parts.first_name(),
-                      "fits several parameters alike: " + listed(names));
-  }
-  TFTF_TRY(place_program(parts, fits[0], [&](const TensorView& base) {
-    std::string_view path = base.name;
-    if (path.ends_with(".weight")) path.remove_suffix(7);
-    return merge::parameter_program(context_, parts, base, path);
-  }));
-  ++result_.merged;
-  return true;
-}
-
-template <class Make>
-Result<void> Resolver::place_program(const ModuleParts& parts, uint32_t i, Make make) {
+Result<void> Resolver::place_program(const ModuleParts& parts, uint32_t i, const Make& make) {
   TFTF_TRY(check_dtype(i));
   Slot& slot = by_base_[i];
   if (slot.program != nullptr) {
@@ -141,29 +151,42 @@ Result<void> Resolver::place_program(const ModuleParts& parts, uint32_t i, Make 
   return {};
 }
 
+Program Resolver::place_form(const ModuleParts& parts, const TensorView& base, const std::string& path,
+                             bool* scales_bias) {
+  bool ignored = false;
+  switch (config_.method) {
+    case PeftMethod::kLoha:
+      return hadamard_program(context_, parts, base, path);
+    case PeftMethod::kLokr:
+      return kronecker_program(context_, parts, base, path);
+    case PeftMethod::kVera:
+      return vera_program(context_, parts, shared_, base, path);
+    case PeftMethod::kIa3:
+      return ia3_program(context_, parts, base, path, scales_bias == nullptr ? ignored : *scales_bias);
+    case PeftMethod::kOft:
+      return rotation_program(context_, parts, base);
+    case PeftMethod::kBoft:
+      return butterfly_program(context_, parts, base);
+    case PeftMethod::kHra:
+      return reflection_program(context_, parts, base);
+    case PeftMethod::kMiss:
+      return miss_program(context_, parts, base);
+    case PeftMethod::kAdaLora:
+      return svd_program(context_, parts, base, path);
+    case PeftMethod::kLora:
+    case PeftMethod::kLnTuning:
+    case PeftMethod::kTrainableTokens:
+      break;
+  }
+  return parts.has_embedding_pair() ? embedding_program(context_, parts, base, path)
+                                    : low_rank_program(context_, parts, base, path);
+}
+
 Result<void> Resolver::place_at(const ModuleParts& parts, uint32_t i) {
   bool scales_bias = false;
-  const std::string path = pattern_path(parts.module);
-  TFTF_TRY(place_program(parts, i, [&](const TensorView& base) -> merge::Program {
-    switch (config_.method) {
-      case PeftMethod::kLoha:
-        return merge::hadamard_program(context_, parts, base, path);
-      case PeftMethod::kLokr:
-        return merge::kronecker_program(context_, parts, base, path);
-      case PeftMethod::kVera:
-        return merge::vera_program(context_, parts, shared_, base, path);
-      case PeftMethod::kIa3:
-        return merge::ia3_program(context_, parts, base, path, scales_bias);
-      case PeftMethod::kOft:
-        return merge::rotation_program(context_, parts, base);
-      case PeftMethod::kLora:
-      case PeftMethod::kBoft:
-      case PeftMethod::kAdaLora:
-        break;
-    }
-    return parts.has_embedding_pair() ? merge::embedding_program(context_, parts, base, path)
-                                      : merge::low_rank_program(context_, parts, base, path);
-  }));
+  const std::string path = pattern_path(parts);
+  TFTF_TRY(place_program(
+      parts, i, [&](const TensorView& base) { return place_form(parts, base, path, &scales_bias); }));
   ++result_.merged;
   const auto bias = by_name_.find(joined(parts.module, "bias"));
   if (parts.has(PeftPart::kLoraBBias)) {
@@ -174,13 +197,12 @@ Result<void> Resolver::place_at(const ModuleParts& parts, uint32_t i) {
     }
     const uint64_t rank = by_base_[i].program->right.rows;  // of the pair that was taken
     return place_program(parts, bias->second, [&](const TensorView& base) {
-      return merge::bias_program(context_, parts, base, path, rank);
+      return bias_program(context_, parts, base, path, rank);
     });
   }
   if (scales_bias && bias != by_name_.end()) {
-    return place_program(parts, bias->second, [&](const TensorView& base) {
-      return merge::ia3_bias_program(context_, parts, base);
-    });
+    return place_program(parts, bias->second,
+                         [&](const TensorView& base) { return ia3_bias_program(context_, parts, base); });
   }
   return {};
 }
@@ -206,7 +228,7 @@ Result<void> Resolver::place_tokens() {
     const TokenIndices* indices = nullptr;
     for (size_t t = 0; t < used.size(); ++t) {
       const TokenIndices& candidate = config_.trainable_tokens[t];
-      if (!candidate.module.empty() && !ends_with_component(token.module, candidate.module)) continue;
+      if (!candidate.module.empty() && !ends_with_component(token.own, candidate.module)) continue;
       if (indices != nullptr)
         return form_error(ErrorCode::kRefusedAmbiguous, context_, token.tensor->name,
                           "is named by several entries of trainable_token_indices");
@@ -245,7 +267,7 @@ Result<void> Resolver::place_tokens() {
 
 Result<void> Resolver::set_rows(const Saved& token, const TokenIndices& indices, uint32_t i) {
   TFTF_TRY(check_dtype(i));
-  auto rows = merge::token_program(context_, *token.tensor, indices.rows, view(i));
+  auto rows = token_program(context_, *token.tensor, indices.rows, view(i));
   if (!rows) return std::move(rows).error();
   Slot& slot = by_base_[i];
   if (slot.program == nullptr) {
@@ -275,7 +297,7 @@ Result<void> Resolver::set_tied_rows(const Saved& token, const TokenIndices& ind
 }
 
 void Resolver::note_tied_weights() {
-  if (!tied_) return;
+  if (!tied_ || result_.unties) return;
   const auto head = by_name_.find("lm_head.weight");
   const bool stored = head != by_name_.end();
   if (stored && (by_base_[head->second].program != nullptr || by_base_[head->second].replacement != nullptr))
@@ -298,7 +320,7 @@ void Resolver::note_unsaved_modules() {
   for (size_t i = 0; i < std::min(config_.modules_to_save.size(), kUnsavedLooked); ++i) {
     const std::string& entry = config_.modules_to_save[i];
     const bool saved = std::any_of(saved_.begin(), saved_.end(),
-                                   [&](const Saved& tensor) { return covers_module(entry, tensor.module); });
+                                   [&](const Saved& tensor) { return covers_module(entry, tensor.own); });
     if (saved) continue;
     const auto in_base = std::find_if(base_.begin(), base_.end(), [&](const TensorView& tensor) {
       const size_t dot = tensor.name.rfind('.');

@@ -11,13 +11,24 @@ namespace {
 
 constexpr std::string_view kHeadTasks[] = {"SEQ_CLS", "TOKEN_CLS", "QUESTION_ANS"};
 
+bool same_data(const TensorData& a, const TensorData& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && a.bytes == b.bytes;
+}
+
 }  // namespace
 
 Resolver::Resolver(const std::shared_ptr<const Adapter>& adapter, std::span<const TensorView> base,
-                   const MergeOptions& options, bool tied)
-    : adapter_(adapter), config_(adapter->config), base_(base), options_(options), tied_(tied) {
+                   const MergeOptions& options, const MergeModel& model)
+    : adapter_(adapter),
+      config_(adapter->config),
+      base_(base),
+      options_(options),
+      model_(model),
+      axes_(adapter->config.fan_in_fan_out, model.types) {
   by_name_.reserve(base.size());
   for (uint32_t i = 0; i < base.size(); ++i) by_name_.emplace(base[i].name, i);
+  for (const TensorView& tensor : base) sorted_.push_back(tensor.name);
+  std::sort(sorted_.begin(), sorted_.end());
   by_base_.resize(base.size());
 }
 
@@ -26,11 +37,25 @@ Result<MergeResolution> Resolver::resolve() {
   Result<Targeting> targeting = Targeting::compile(config_);
   if (!targeting) return std::move(targeting).error();
   targeting_.emplace(*std::move(targeting));
-  context_ = {adapter_, &*targeting_, &options_, &result_.notices};
+  context_ = {adapter_, &*targeting_, &options_, &result_.notices, &axes_};
   TFTF_TRY(group());
+  TFTF_TRY(fit_names());
+  find_tied();
   TFTF_TRY(place_saved());
   find_parameters();
-  for (const ModuleParts& parts : modules_) TFTF_TRY(place(parts));
+  find_axes();
+  TFTF_TRY(place_single_experts());
+  for (size_t first = 0; first < modules_.size();) {
+    if (placed_.count(&modules_[first]) > 0) {
+      ++first;
+      continue;
+    }
+    Wrappers wrappers;  // modules_ are sorted by module and nesting
+    for (size_t i = first; i < modules_.size() && modules_[i].own == modules_[first].own; ++i)
+      wrappers.push_back(&modules_[i]);
+    first += wrappers.size();
+    TFTF_TRY(place_all(wrappers));
+  }
   TFTF_TRY(place_tokens());
   TFTF_TRY(check_coverage());
   for (uint32_t i = 0; i < by_base_.size(); ++i) {
@@ -40,11 +65,11 @@ Result<MergeResolution> Resolver::resolve() {
     result_.changes.push_back(
         {i, slot.replacement == nullptr ? nullptr : &slot.replacement->data, slot.program});
   }
+  follow_embeddings();
   note_tied_weights();
   note_unsaved_modules();
   note_undeclared_dora();
-  std::sort(result_.added.begin(), result_.added.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
+  for (auto& [name, added] : added_) result_.added.push_back(std::move(added));
   return std::move(result_);
 }
 
@@ -63,18 +88,18 @@ Result<void> Resolver::check_config() {
         "own scale is 1, and every module with a pair is merged.");
   }
   switch (config_.method) {
-    case PeftMethod::kBoft:
-    case PeftMethod::kAdaLora:
-      return refuse(ErrorCode::kRefusedUnsupported, "is of the method " +
-                                                        std::string(peft_method_name(config_.method)) +
-                                                        ", which cannot be merged here");
     case PeftMethod::kIa3:
     case PeftMethod::kOft:
+    case PeftMethod::kBoft:
+    case PeftMethod::kHra:
+    case PeftMethod::kMiss:
+    case PeftMethod::kLnTuning:
+    case PeftMethod::kTrainableTokens:
       if (options_.scale != 1) {
         return Error{.code = ErrorCode::kUsage,
                      .message = "--scale has no meaning for an adapter of the method " +
                                 std::string(peft_method_name(config_.method)) +
-                                ", which multiplies the weights; only 1 is taken.",
+                                ", whose change has no strength; only 1 is taken.",
                      .found = std::to_string(options_.scale)};
       }
       break;
@@ -109,13 +134,21 @@ Result<void> Resolver::group() {
       continue;
     }
     const std::string module = without_wrappers(key.module);
+    if (key.part == PeftPart::kOriginal) continue;
     if (key.part == PeftPart::kSaved) {
-      saved_.push_back({joined(module, key.parameter), module, &tensor});
+      auto name = renamed(module);
+      if (!name) return std::move(name).error();
+      saved_.push_back({joined(*name, key.parameter), *name, module, &tensor});
     } else if (key.part == PeftPart::kTokenRows) {
-      tokens_.push_back({module, module, &tensor});
+      auto name = renamed(module);
+      if (!name) return std::move(name).error();
+      tokens_.push_back({*name, *name, module, &tensor});
     } else {
+      auto name = renamed(module);
+      if (!name) return std::move(name).error();
       ModuleParts& parts = by_module[{module, key.nesting}];
-      parts.module = module;
+      parts.module = *std::move(name);
+      parts.own = module;
       parts.nesting = key.nesting;
       const auto [other, fresh] = parts.parts.emplace(key.part, &tensor);
       if (!fresh) {
@@ -151,25 +184,42 @@ Result<void> Resolver::group() {
 }
 
 Result<void> Resolver::place_saved() {
-  std::vector<std::string> unknown;
-  std::set<std::string> added;
+  std::vector<std::string> unknown, added;
   for (const Saved& saved : saved_) {
     const NamedTensor& tensor = *saved.tensor;
     const auto at = by_name_.find(saved.name);
+    if (is_tied_head(saved.module)) {
+      if (stays_tied(saved)) {
+        if (at == by_name_.end()) continue;
+      } else {
+        const bool whole = targeting_->saved_whole(saved.own);
+        if (!whole && !options_.untie_head) return tied_error(tensor.name, saved.module);
+        result_.unties = true;
+        if (at == by_name_.end()) {
+          added_[saved.name] = {.name = saved.name, .data = &tensor.data};
+          continue;
+        }
+      }
+    }
     if (at == by_name_.end()) {
       const bool head =
-          targeting_->saved_whole(saved.module) ||
+          targeting_->saved_whole(saved.own) ||
           std::find(std::begin(kHeadTasks), std::end(kHeadTasks), config_.task_type) != std::end(kHeadTasks);
       if (!head || saved.name.empty() || saved.name == "__metadata__") {
         unknown.push_back(tensor.name);
         continue;
       }
-      if (!added.insert(saved.name).second) return twice(tensor.name, saved.name);
-      result_.added.push_back({saved.name, &tensor.data});
+      const auto [before, fresh] =
+          added_.emplace(saved.name, MergeResolution::Added{.name = saved.name, .data = &tensor.data});
+      if (!fresh && !same_data(*before->second.data, tensor.data)) return twice(tensor.name, saved.name);
+      if (fresh) added.push_back(saved.name);
       continue;
     }
     Slot& slot = by_base_[at->second];
-    if (slot.replacement != nullptr) return twice(tensor.name, saved.name);
+    if (slot.replacement != nullptr) {
+      if (same_data(slot.replacement->data, tensor.data)) continue;
+      return twice(tensor.name, saved.name);
+    }
     TFTF_TRY(check_replacement(tensor, base_[at->second]));
     slot.replacement = &tensor;
     slot.replaced_shape = tensor.data.shape;
@@ -183,11 +233,9 @@ Result<void> Resolver::place_saved() {
         .file = adapter_->file,
         .tensor = unknown[0]};
   }
-  if (!result_.added.empty()) {
-    std::vector<std::string> names;
-    for (const auto& a : result_.added) names.push_back(a.name);
+  if (!added.empty()) {
     result_.notices.push_back(
-        "The base has no " + listed(names) +
+        "The base has no " + listed(added) +
         ": added as saved with the adapter; architectures and num_labels in config.json do "
         "not know of it.");
   }
@@ -226,10 +274,12 @@ Result<void> Resolver::check_replacement(const NamedTensor& tensor, const Tensor
                           " of shape " + shape_text(was) + ": more than the number of rows differs",
                       shape_text(was), shape_text(is));
   }
+  const bool embeddings = embeddings_ && base_[*embeddings_].name == base.name;
   result_.notices.push_back("Tensor " + quote_name(base.name) + " becomes " + shape_text(is) +
-                            " instead of " + shape_text(was) +
-                            ", as saved with the adapter; vocab_size or num_labels in config.json "
-                            "must follow.");
+                            " instead of " + shape_text(was) + ", as saved with the adapter" +
+                            (embeddings
+                                 ? "; vocab_size follows it."
+                                 : "; num_labels in config.json must follow if it is a head of classes."));
   return {};
 }
 
@@ -279,46 +329,14 @@ Result<void> Resolver::check_coverage() {
   return {};
 }
 
-std::string Resolver::rename_hint(const std::vector<std::string>& modules) const {
-  std::optional<std::string> missing, extra;  // in the base's names
-  constexpr size_t kLooked = 64;              // enough to see a habit, and no work for a hostile list
-  for (size_t m = 0; m < std::min(modules.size(), kLooked); ++m) {
-    const std::string& module = modules[m];
-    std::optional<std::string> here_missing, here_extra;
-    for (size_t dot = module.find('.'); dot != std::string::npos; dot = module.find('.', dot + 1)) {
-      if (by_name_.count(joined(module.substr(dot + 1), "weight")) == 0) continue;
-      here_missing = module.substr(0, dot + 1);
-      break;
-    }
-    const std::string tail = "." + joined(module, "weight");
-    for (const TensorView& base : base_) {
-      if (!base.name.ends_with(tail)) continue;
-      here_extra = std::string(base.name.substr(0, base.name.size() - tail.size() + 1));
-      break;
-    }
-    if (&module == &modules.front()) {
-      missing = here_missing;
-      extra = here_extra;
-    }
-    if (missing != here_missing) missing.reset();
-    if (extra != here_extra) extra.reset();
-  }
-  if (missing)
-    return " The base's names lack a prefix: --rename '^' '" + escape_text(*missing) + "' would join them.";
-  if (!extra) return "";
-  std::string pattern;
-  for (const char c : *extra) pattern += c == '.' ? "\\." : std::string(1, c);
-  return " The base's names have a prefix more: --rename '^" + escape_text(pattern) + "' '' would join them.";
-}
-
 }  // namespace tftf::merge
 
 namespace tftf {
 
 Result<MergeResolution> resolve_merge(const std::shared_ptr<const Adapter>& adapter,
                                       std::span<const TensorView> base, const MergeOptions& options,
-                                      bool tied) {
-  return merge::Resolver(adapter, base, options, tied).resolve();
+                                      const MergeModel& model) {
+  return merge::Resolver(adapter, base, options, model).resolve();
 }
 
 }  // namespace tftf

@@ -13,11 +13,21 @@ struct MethodName {
   PeftMethod method;
 };
 // MiCA, VeLoRA and MonteCLoRA train differently and merge like LoRA (spec tftf 4).
-constexpr MethodName kMethods[] = {
-    {"LORA", PeftMethod::kLora},   {"LOHA", PeftMethod::kLoha},       {"LOKR", PeftMethod::kLokr},
-    {"IA3", PeftMethod::kIa3},     {"VERA", PeftMethod::kVera},       {"OFT", PeftMethod::kOft},
-    {"BOFT", PeftMethod::kBoft},   {"ADALORA", PeftMethod::kAdaLora}, {"MICA", PeftMethod::kLora},
-    {"VELORA", PeftMethod::kLora}, {"MONTECLORA", PeftMethod::kLora}};
+constexpr MethodName kMethods[] = {{"LORA", PeftMethod::kLora},
+                                   {"LOHA", PeftMethod::kLoha},
+                                   {"LOKR", PeftMethod::kLokr},
+                                   {"IA3", PeftMethod::kIa3},
+                                   {"VERA", PeftMethod::kVera},
+                                   {"OFT", PeftMethod::kOft},
+                                   {"BOFT", PeftMethod::kBoft},
+                                   {"ADALORA", PeftMethod::kAdaLora},
+                                   {"HRA", PeftMethod::kHra},
+                                   {"MISS", PeftMethod::kMiss},
+                                   {"LN_TUNING", PeftMethod::kLnTuning},
+                                   {"TRAINABLE_TOKENS", PeftMethod::kTrainableTokens},
+                                   {"MICA", PeftMethod::kLora},
+                                   {"VELORA", PeftMethod::kLora},
+                                   {"MONTECLORA", PeftMethod::kLora}};
 
 struct Unsupported {
   std::string_view key;
@@ -33,6 +43,8 @@ constexpr Unsupported kUnsupported[] = {
     {"use_bdlora", "BD-LoRA, whose block-diagonal factors are not specified here"},
     {"layer_replication", "layer replication, which changes the model's layers"},
     {"megatron_config", "a Megatron parallel adapter"}};
+
+constexpr int64_t kMissRank = 64;  // PEFT's, when a configuration names none
 
 constexpr std::string_view kResidualInits[] = {"pissa", "olora", "corda", "lora_ga", "loftq"};
 
@@ -92,10 +104,12 @@ class ConfigReader {
       const auto known = std::find_if(std::begin(kMethods), std::end(kMethods),
                                       [&](const auto& m) { return m.name == upper; });
       if (known == std::end(kMethods))
-        return refuse("peft_type",
-                      quote_name(type->text) +
-                          " cannot be merged into a base; known are LORA, LOHA, LOKR, IA3, VERA and OFT",
-                      ErrorCode::kRefusedUnsupported);
+        return refuse(
+            "peft_type",
+            quote_name(type->text) +
+                " cannot be merged into a base; known are LORA, ADALORA, LOHA, LOKR, IA3, VERA, OFT, "
+                "BOFT, HRA, MISS, LN_TUNING and TRAINABLE_TOKENS",
+            ErrorCode::kRefusedUnsupported);
       config_.method = known->method;
     }
     for (const auto& [key, what] : kUnsupported)
@@ -130,10 +144,29 @@ class ConfigReader {
 
   void read_numbers() {
     const bool lycoris = config_.method == PeftMethod::kLoha || config_.method == PeftMethod::kLokr;
-    // OFT configurations carry r: 0 when the block size is given; IA3 has no rank.
-    if (config_.method != PeftMethod::kOft && config_.method != PeftMethod::kBoft &&
-        config_.method != PeftMethod::kIa3)
-      config_.rank = positive_integer("r");
+    switch (config_.method) {
+      case PeftMethod::kOft:  // carries r: 0 when the block size is given
+      case PeftMethod::kBoft:
+      case PeftMethod::kIa3:
+      case PeftMethod::kLnTuning:
+      case PeftMethod::kTrainableTokens:
+        break;
+      case PeftMethod::kAdaLora:
+        config_.rank = positive_integer("init_r");
+        return read_adalora();
+      case PeftMethod::kMiss:
+        config_.rank = positive_integer("r");
+        if (!config_.rank) config_.rank = kMissRank;
+        config_.mini_r = positive_integer("mini_r");
+        if (const auto init = root_.string("init_weights"))
+          config_.miss = *init == "bat"    ? PeftConfig::Miss::kBat
+                         : *init == "mini" ? PeftConfig::Miss::kMini
+                                           : PeftConfig::Miss::kPlain;
+        break;
+      default:
+        config_.rank = positive_integer("r");
+        break;
+    }
     const std::string_view alpha = lycoris ? "alpha" : "lora_alpha";
     if (const auto value = finite_number(alpha, root_.get(alpha))) {
       config_.alpha = *value;
@@ -158,6 +191,24 @@ class ConfigReader {
         return refuse("oft_block_size", "a non-negative integer is expected, found " + value->brief());
       config_.oft_block_size = *number;
     }
+  }
+
+  // Its rank_pattern holds what training has left of each module's rank, entry by entry.
+  void read_adalora() {
+    if (const auto value = finite_number("lora_alpha", root_.get("lora_alpha"))) {
+      config_.alpha = *value;
+      config_.has_alpha = true;
+    }
+    read_pattern("rank_pattern", [&](const std::string& key, const JsonValue& value) {
+      const bool flags = value.is_array() &&
+                         std::all_of(value.elements.begin(), value.elements.end(),
+                                     [](const JsonValue& entry) { return entry.kind == JsonKind::kBoolean; });
+      if (!flags)
+        return refuse("rank_pattern", "what is left of " + quote_name(key) + " is " + value.brief());
+      const auto left = std::count_if(value.elements.begin(), value.elements.end(),
+                                      [](const JsonValue& entry) { return entry.boolean; });
+      config_.adalora_ranks.emplace_back(key, left);
+    });
   }
 
   template <class Take>
@@ -249,28 +300,30 @@ class ConfigReader {
     read_switch("block_share", config_.block_share);
     read_switch("coft", config_.coft);
     read_switch("use_cayley_neumann", config_.use_cayley_neumann);
+    read_switch("apply_GS", config_.apply_gs);
+    read_switch("ensure_weight_tying", config_.ensure_weight_tying);
     if (const auto bias = root_.string("bias")) config_.bias = *bias;
+    if (const auto version = root_.string("peft_version")) config_.peft_version = *version;
     if (const auto task = root_.string("task_type")) config_.task_type = *task;
     if (const auto base = root_.string("base_model_name_or_path")) config_.base_model = *base;
   }
 
   void read_tokens() {
-    const auto* value = root_.get("trainable_token_indices");
+    const bool alone = config_.method == PeftMethod::kTrainableTokens;
+    const std::string_view key = alone ? "token_indices" : "trainable_token_indices";
+    const auto* value = root_.get(key);
     if (!value) return;
-    const auto rows = [&](std::string module, const JsonValue& list) {
-      TokenIndices tokens{std::move(module), {}};
+    const auto rows = [&](const std::string& module, const JsonValue& list) {
+      TokenIndices tokens{module, {}};
       for (const JsonValue& element : list.elements) {
         const auto row = element.as_integer();
-        if (!row || *row < 0)
-          return refuse("trainable_token_indices",
-                        "non-negative integers are expected, found " + list.brief());
+        if (!row || *row < 0) return refuse(key, "non-negative integers are expected, found " + list.brief());
         tokens.rows.push_back(static_cast<uint64_t>(*row));
       }
       config_.trainable_tokens.push_back(std::move(tokens));
     };
     if (value->is_array()) return rows("", *value);
-    if (!value->is_object())
-      return refuse("trainable_token_indices", "a list or an object is expected, found " + value->brief());
+    if (!value->is_object()) return refuse(key, "a list or an object is expected, found " + value->brief());
     for (const auto& [module, list] : value->members) rows(module, list);
   }
 

@@ -39,6 +39,8 @@ constexpr PartWord kWords[] = {{"lora_A", PeftPart::kLoraA},
                                {"oft_embedding_R", PeftPart::kOftEmbeddingR},
                                {"boft_R", PeftPart::kBoftR},
                                {"boft_s", PeftPart::kBoftS},
+                               {"hra_u", PeftPart::kHraU},
+                               {"miss_block", PeftPart::kMissBlock},
                                {"oft_r", PeftPart::kOldOft}};
 
 constexpr std::string_view kPrefix = "base_model.model.";
@@ -105,14 +107,22 @@ PeftKey parse_peft_key(std::string_view name) {
       key.module = join(parts, drop_wrappers(parts, i, key.nesting));
       return key;
     }
-    if (parts[i] == "token_adapter" && (rest == 1 || rest == 2) && parts[i + 1] == "trainable_tokens_delta") {
+    if (parts[i] == "trainable_tokens_delta" && rest <= 1) {
       key.part = PeftPart::kTokenRows;
-      if (rest == 2) key.adapter = parts[i + 2];
-      key.module = join(parts, drop_wrappers(parts, i, key.nesting));
+      if (rest == 1) key.adapter = parts[i + 1];
+      const size_t end = i > 0 && parts[i - 1] == "token_adapter" ? i - 1 : i;
+      key.module = join(parts, drop_wrappers(parts, end, key.nesting));
       return key;
     }
-    if (parts[i] == "modules_to_save" && rest == 2) {
-      key.adapter = parts[i + 1];
+    // Whole layers: `.modules_to_save.<name>.weight`, where saving leaves the adapter's name out or not.
+    if ((parts[i] == "modules_to_save" || parts[i] == "ln_tuning_layers") && (rest == 1 || rest == 2)) {
+      if (rest == 2) key.adapter = parts[i + 1];
+      key.module = join(parts, i);
+      key.parameter = parts.back();
+      return key;
+    }
+    if (parts[i] == "original_module" && rest == 1) {
+      key.part = PeftPart::kOriginal;
       key.module = join(parts, i);
       key.parameter = parts.back();
       return key;

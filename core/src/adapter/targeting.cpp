@@ -125,7 +125,11 @@ Result<TargetVerdict> Targeting::verdict(std::string_view module) const {
   auto named = selected(target, target_, module);
   if (!named) return named.error();
   if (!*named) return TargetVerdict::kNotTargeted;
-  if (config_->layers_to_transform && target.kind == ModuleSelector::Kind::kList) {
+  // A module that is named in full is adapted in whatever layer it lies; an empty list of layers selects none out.
+  const bool in_full = target.kind == ModuleSelector::Kind::kList &&
+                       std::find(target.list.begin(), target.list.end(), module) != target.list.end();
+  const bool by_layer = config_->layers_to_transform && !config_->layers_to_transform->empty();
+  if (by_layer && !in_full && target.kind == ModuleSelector::Kind::kList) {
     auto layer = layer_selected(module);
     if (!layer) return layer.error();
     if (!*layer) return TargetVerdict::kOtherLayer;

@@ -10,6 +10,8 @@
 namespace tftf {
 namespace {
 
+constexpr uint64_t kMostSharing = 16;
+
 struct TorchDType {
   std::string_view name;
   DType dtype;
@@ -81,8 +83,7 @@ struct View {
   std::vector<uint64_t> stride;  // elements
 };
 
-Result<View> read_view(const Pickle& pickle) {
-  PickleId id = pickle.root();
+Result<View> read_view(const Pickle& pickle, PickleId id) {
   auto function_of = [&](PickleId object) { return pickle[pickle[object].callee].text; };
   if (pickle[id].kind == PickleNode::Kind::kObject && function_of(id) == "_rebuild_parameter") {
     const auto arguments = pickle.items(pickle[id].arguments);
@@ -155,6 +156,64 @@ std::vector<std::byte> gather(const View& view, Bytes storage, uint64_t elements
   return out;
 }
 
+// What torch.save has written: one pickle and the storages that it points to.
+class Archive {
+ public:
+  static Result<Archive> open(Bytes bytes) {
+    Archive archive(bytes);
+    auto members = read_zip(bytes);
+    if (!members) return members.error();
+    archive.members_ = *std::move(members);
+    if (const ZipMember* order = archive.find("byteorder")) {
+      auto text = zip_data(bytes, *order);
+      if (!text) return text.error();
+      if (as_text(*text) != "little")
+        return archive_refused("it was saved on a machine of another byte order");
+    }
+    const ZipMember* description = archive.find("data.pkl");
+    if (!description) return archive_refused("the archive holds no data.pkl");
+    auto pickled = zip_data(bytes, *description);
+    if (!pickled) return pickled.error();
+    auto pickle = read_pickle(*pickled, allowed_global());
+    if (!pickle) return pickle.error();
+    archive.pickle_ = *std::move(pickle);
+    return archive;
+  }
+
+  const Pickle& pickle() const { return pickle_; }
+
+  Result<TensorData> load(const View& view) const {
+    const ZipMember* member = find("data/" + view.storage);
+    if (!member) return archive_refused("its storage " + quote_name(view.storage) + " is not in the archive");
+    if (member->size < view.storage_bytes) return archive_refused("its storage is cut short");
+    const auto elements = element_count(view.shape);
+    const auto extent = view_extent(view);
+    const uint64_t size = dtype_bits(view.dtype) / 8;
+    const auto extent_bytes = extent ? checked_mul(*extent, size) : std::nullopt;
+    if (!extent_bytes || *extent_bytes > view.storage_bytes)
+      return archive_refused("its strides leave the storage");
+    if (!elements) return archive_refused("its number of elements overflows");
+    auto storage = zip_data(bytes_, *member);
+    if (!storage) return storage.error();
+    return TensorData{view.dtype, view.shape, gather(view, *storage, *elements)};
+  }
+
+ private:
+  explicit Archive(Bytes bytes) : bytes_(bytes) {}
+  const ZipMember* find(std::string_view suffix) const {
+    for (const ZipMember& member : members_) {
+      const size_t slash = member.name.find('/');
+      if (slash != std::string::npos && std::string_view(member.name).substr(slash + 1) == suffix)
+        return &member;
+    }
+    return nullptr;
+  }
+
+  Bytes bytes_;
+  std::vector<ZipMember> members_;
+  Pickle pickle_;
+};
+
 }  // namespace
 
 std::span<const PickleGlobal> torch_dtype_globals() { return kDTypeGlobals; }
@@ -166,42 +225,53 @@ std::optional<DType> torch_dtype(std::string_view name) {
 }
 
 Result<TensorData> read_torch_tensor(Bytes bytes, uint64_t max_elements) {
-  auto members = read_zip(bytes);
-  if (!members) return members.error();
-  auto find = [&](std::string_view suffix) -> const ZipMember* {
-    for (const ZipMember& member : *members) {
-      const size_t slash = member.name.find('/');
-      if (slash != std::string::npos && std::string_view(member.name).substr(slash + 1) == suffix)
-        return &member;
-    }
-    return nullptr;
-  };
-  if (const ZipMember* order = find("byteorder")) {
-    auto text = zip_data(bytes, *order);
-    if (!text) return text.error();
-    if (as_text(*text) != "little") return archive_refused("it was saved on a machine of another byte order");
-  }
-  const ZipMember* description = find("data.pkl");
-  if (!description) return archive_refused("the archive holds no data.pkl");
-  auto pickled = zip_data(bytes, *description);
-  if (!pickled) return pickled.error();
-  auto pickle = read_pickle(*pickled, allowed_global());
-  if (!pickle) return pickle.error();
-  auto view = read_view(*pickle);
+  auto archive = Archive::open(bytes);
+  if (!archive) return archive.error();
+  auto view = read_view(archive->pickle(), archive->pickle().root());
   if (!view) return view.error();
   const auto elements = element_count(view->shape);
   if (!elements || *elements > max_elements)
     return archive_refused("it has more elements than its description elsewhere allows");
-  const ZipMember* member = find("data/" + view->storage);
-  if (!member) return archive_refused("its storage " + quote_name(view->storage) + " is not in the archive");
-  if (member->size < view->storage_bytes) return archive_refused("its storage is cut short");
-  const auto extent = view_extent(*view);
-  const auto extent_bytes = extent ? checked_mul(*extent, dtype_bits(view->dtype) / 8) : std::nullopt;
-  if (!extent_bytes || *extent_bytes > view->storage_bytes)
-    return archive_refused("its strides leave the storage");
-  auto storage = zip_data(bytes, *member);
-  if (!storage) return storage.error();
-  return TensorData{view->dtype, view->shape, gather(*view, *storage, *elements)};
+  return archive->load(*view);
+}
+
+bool is_torch_file(std::string_view name) {
+  return name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth");
+}
+
+Result<std::vector<NamedTensor>> read_torch_state(Bytes bytes) {
+  auto archive = Archive::open(bytes);
+  if (!archive) return archive.error();
+  const Pickle& pickle = archive->pickle();
+  if (pickle[pickle.root()].kind != PickleNode::Kind::kDict)
+    return archive_refused("the archive holds no dictionary of tensors");
+  std::vector<NamedTensor> tensors;
+  uint64_t held = 0;
+  const auto items = pickle.items(pickle.root());
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    const auto name = pickle.text(items[i]);
+    if (!name) return archive_refused("the archive holds something that has no name");
+    const auto named = [&](const Error& error) {
+      Error told = error;
+      told.message = "Tensor " + quote_name(*name) + ": " + error.message;
+      told.tensor = std::string(*name);
+      return told;
+    };
+    auto view = read_view(pickle, items[i + 1]);
+    if (!view) return named(view.error());
+    const auto elements = element_count(view->shape);
+    const auto needed = elements ? checked_mul(*elements, dtype_bits(view->dtype) / 8) : std::nullopt;
+    if (!needed || *needed > view->storage_bytes)
+      return named(archive_refused("it has more elements than its storage"));
+    auto tensor = archive->load(*view);
+    if (!tensor) return named(tensor.error());
+    // Tensors may share a storage; a file that makes much of little is none of a training run.
+    held += tensor->bytes.size();
+    if (held / kMostSharing > bytes.size())
+      return archive_refused("its tensors have far more bytes than the file");
+    tensors.push_back({std::string(*name), *std::move(tensor)});
+  }
+  return tensors;
 }
 
 }  // namespace tftf

@@ -21,7 +21,7 @@ constexpr std::string_view kSeverities[] = {"error", "warning", "info", "hint"};
 // Values that are exact text from a file and so are shown in quotes.
 constexpr std::string_view kQuotedKeys[] = {"tensor",  "other",     "key",    "shard",  "module", "field",
                                             "entry",   "component", "target", "prefix", "token",  "actual",
-                                            "variant", "head",      "single", "index"};
+                                            "variant", "head",      "single", "index",  "example"};
 
 // Literals and details are shown up to here: a hostile number may have a million digits.
 constexpr uint64_t kMaxShownText = 500;

@@ -24,7 +24,7 @@ struct DistanceFound final : ValuePass::Found {
   PairDistance distance;
 };
 
-ElementRun pair_run(const TensorPair& pair, uint64_t number) {
+ElementRange pair_run(const TensorPair& pair, uint64_t number) {
   const uint64_t first = number * kPieceElements;
   return {first, std::min(kPieceElements, pair.left->elements() - first)};
 }
@@ -33,12 +33,8 @@ ElementRun pair_run(const TensorPair& pair, uint64_t number) {
 bool same_form(const TensorValues& a, const TensorValues& b) {
   if (a.stored_dtype() != b.stored_dtype() || a.layout() != b.layout() || a.shape() != b.shape())
     return false;
-  if (a.rows_decoder() && b.rows_decoder())
-    return a.rows_decoder()->spec.group_size == b.rows_decoder()->spec.group_size;
-  if (!a.fp8() || !b.fp8()) return !a.quantised() && !b.quantised();
-  const Fp8Weight &x = *a.fp8(), &y = *b.fp8();
-  return x.scale_dtype == y.scale_dtype && x.block_rows == y.block_rows && x.block_cols == y.block_cols &&
-         x.grid_rows == y.grid_rows && x.grid_cols == y.grid_cols && a.dtype() == b.dtype();
+  if (!a.quantised() || !b.quantised()) return !a.quantised() && !b.quantised();
+  return a.weight()->word == b.weight()->word && a.weight()->key == b.weight()->key && a.dtype() == b.dtype();
 }
 
 // What a quantised weight is dequantised to beside `other`: what a conversion to the other's dtype would write.
@@ -113,7 +109,7 @@ struct Comparison::State {
   bool waits(const TensorPair& pair) const {
     return pair.left && pair.right && pair.status == PairStatus::kSame && pair.left->elements() > 0;
   }
-  std::pair<const TensorPair*, ElementRun> place(uint64_t piece) const {
+  std::pair<const TensorPair*, ElementRange> place(uint64_t piece) const {
     const size_t task = pieces.task_of(piece);
     const TensorPair& pair = report.pairs[tasks[task]];
     return {&pair, pair_run(pair, piece - pieces.first_of(task))};
@@ -211,10 +207,10 @@ void Comparison::State::plan_stage() {
     for (uint64_t i = 0; i < count; ++i) {
       uint64_t held = kChunkElements * 6 * sizeof(double);
       for (const TensorValues* side : {&*pair.left, &*pair.right}) {
-        const TensorValues::Ranges ranges = side->ranges(pair_run(pair, i));
-        for (uint32_t r = 0; r < ranges.count; ++r) {
-          bytes += ranges.range[r].range.length;
-          held += ranges.range[r].range.length * (r == 0 ? 1 : 5);  // scales are widened
+        const std::vector<ShardRange> ranges = side->ranges(pair_run(pair, i));
+        for (size_t r = 0; r < ranges.size(); ++r) {
+          bytes += ranges[r].bytes();
+          held += ranges[r].bytes() * (r == 0 ? 1 : 5);  // scales are widened
         }
       }
       piece_bytes = std::max(piece_bytes, held);
@@ -292,9 +288,8 @@ ValuePass::Piece Comparison::piece(uint64_t index) const {
   const auto [pair, elements] = state_->place(index);
   Piece out;
   for (uint32_t m = 0; m < 2; ++m) {
-    const TensorValues::Ranges ranges = (m == 0 ? pair->left : pair->right)->ranges(elements);
-    for (uint32_t r = 0; r < ranges.count; ++r)
-      out.ranges[out.count++] = {m, ranges.range[r].shard, ranges.range[r].range};
+    for (const ShardRange& range : (m == 0 ? pair->left : pair->right)->ranges(elements))
+      out.push_back({m, range});
   }
   return out;
 }
@@ -303,7 +298,7 @@ std::unique_ptr<ValuePass::Found> Comparison::run(uint64_t index, std::span<cons
                                                   const KernelTable& kernels) const {
   const auto [pair, elements] = state_->place(index);
   const TensorValues &left = *pair->left, &right = *pair->right;
-  const size_t of_left = left.quantised() ? 2 : 1;
+  const size_t of_left = left.range_count();
   if (!state_->measuring && same_form(left, right)) {
     auto found = std::make_unique<BytesFound>();
     found->equal = true;

@@ -169,14 +169,14 @@ std::string comparison_json(const ComparisonReport& report, const std::string& l
   return out.append(kDocumentEnd);
 }
 
-std::string comparison_text(const ComparisonReport& report, uint32_t width) {
+std::string comparison_text(const ComparisonReport& report, uint32_t width, bool ascii) {
   std::string out;
   for (const std::string& note : report.notes) out += "Note     : " + note + "\n";
   out += "Tensors  : " + grouped_digits(report.pairs.size());
   for (size_t i = 0; i < kPairStatuses; ++i)
     if (const uint64_t count = report.count(static_cast<PairStatus>(i)); count > 0)
       out += ", " + grouped_digits(count) + " " + std::string(kPairStatusWords[i]);
-  out += report.values ? "\n" : "  (headers only; --values reads the data)\n";
+  out += report.values ? "\n" : "\nCompared : headers; --values reads the data\n";
   if (report.count(PairStatus::kSame) < report.pairs.size()) {
     std::vector<std::string> head = {"Key", "Status", "Left", "Right"};
     const bool distances = std::any_of(report.pairs.begin(), report.pairs.end(),
@@ -202,11 +202,11 @@ std::string comparison_text(const ComparisonReport& report, uint32_t width) {
       table.add(std::move(cells));
     }
     out += "\n";
-    table.print(out, width);
+    table.print(out, width, ascii);
   }
   write_differences(report.metadata, "Metadata", out);
   write_differences(report.config, "Configuration", out);
-  return out;
+  return ascii ? ascii_text(out) : out;
 }
 
 std::string difference_sentence(const ComparisonReport& report) {

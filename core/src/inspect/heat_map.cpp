@@ -97,7 +97,7 @@ struct HeatMapPass::State {
     out.columns = std::min(part_columns, map.column_end - out.column);
     return out;
   }
-  ElementRun elements(const Area& area) const {
+  ElementRange elements(const Area& area) const {
     const uint64_t columns = values->columns();
     const uint64_t first = area.row * columns + area.column;
     return {first, (area.rows - 1) * columns + area.columns};
@@ -176,11 +176,11 @@ void HeatMapPass::State::cut() {
   const uint64_t last_kept = std::min(kept_per_cell, ceil_div(last_rows, unit_rows));
   pieces = ((map.height - 1) * kept_per_cell + last_kept) * row_parts;
   for (uint64_t i = 0; i < pieces; ++i) {
-    const TensorValues::Ranges ranges = values->ranges(elements(area(i)));
+    const std::vector<ShardRange> ranges = values->ranges(elements(area(i)));
     uint64_t held = kChunkElements * 3 * sizeof(double);
-    for (uint32_t r = 0; r < ranges.count; ++r) {
-      bytes += ranges.range[r].range.length;
-      held += ranges.range[r].range.length * (r == 0 ? 1 : 5);
+    for (size_t r = 0; r < ranges.size(); ++r) {
+      bytes += ranges[r].bytes();
+      held += ranges[r].bytes() * (r == 0 ? 1 : 5);
     }
     piece_bytes = std::max(piece_bytes, held);
   }
@@ -214,10 +214,9 @@ uint64_t HeatMapPass::bytes() const { return state_->bytes; }
 uint64_t HeatMapPass::piece_bytes() const { return state_->piece_bytes; }
 
 ValuePass::Piece HeatMapPass::piece(uint64_t index) const {
-  const TensorValues::Ranges ranges = state_->values->ranges(state_->elements(state_->area(index)));
+  const std::vector<ShardRange> ranges = state_->values->ranges(state_->elements(state_->area(index)));
   Piece out;
-  for (; out.count < ranges.count; ++out.count)
-    out.ranges[out.count] = {0, ranges.range[out.count].shard, ranges.range[out.count].range};
+  for (const ShardRange& range : ranges) out.push_back({0, range});
   return out;
 }
 

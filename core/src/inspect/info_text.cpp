@@ -220,7 +220,7 @@ void Writer::tensors() {
     for (const FoldedRow& row : fold_rows(info_, rows_))
       table.add({escape_text(row.pattern), std::string(dtype_info(row.dtype).torch), cross(row.shape),
                  row.count > 1 ? "×" + grouped_digits(row.count) : "", size_text(row.bytes)});
-    table.print(out_, options_.width);
+    table.print(out_, options_.width, options_.ascii);
   } else {
     if (options_.offsets) head.insert(head.end(), {"Begin", "End"});
     if (options_.offsets && sharded) head.emplace_back("File");
@@ -245,7 +245,7 @@ void Writer::tensors() {
       }
       table.add(std::move(cells));
     }
-    table.print(out_, options_.width);
+    table.print(out_, options_.width, options_.ascii);
   }
   out_ += "\nTotal tensor data: " + ratio_text(bytes, uint64_t{1} << 30, 3) + " GiB  (" +
           grouped_digits(bytes) + " bytes)\n";
@@ -254,7 +254,8 @@ void Writer::tensors() {
 }  // namespace
 
 std::string info_text(const ModelInfo& info, const InfoTextOptions& options) {
-  return Writer(info, options).write();
+  std::string text = Writer(info, options).write();
+  return options.ascii ? ascii_text(text) : text;
 }
 
 }  // namespace tftf

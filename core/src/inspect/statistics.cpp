@@ -30,7 +30,7 @@ struct StatisticsTask {
   uint64_t pieces = 0;
 };
 
-ElementRun piece_run(const TensorValues& values, uint64_t number) {
+ElementRange piece_run(const TensorValues& values, uint64_t number) {
   const uint64_t first = number * kPieceElements;
   return {first, std::min(kPieceElements, values.elements() - first)};
 }
@@ -141,7 +141,7 @@ struct Statistics::State {
   Result<void> select(ValueChoice choice);
   void plan_stage();
   // Tensor and elements of a piece.
-  std::pair<const ValueStatistics*, ElementRun> place(uint64_t piece) const {
+  std::pair<const ValueStatistics*, ElementRange> place(uint64_t piece) const {
     const size_t task = pieces.task_of(piece);
     const ValueStatistics& tensor = report.tensors[tasks[task].tensor];
     return {&tensor, piece_run(tensor.values, piece - pieces.first_of(task))};
@@ -188,11 +188,11 @@ void Statistics::State::plan_stage() {
     pieces.add_task(task.pieces);
     const TensorValues& one = report.tensors[task.tensor].values;
     for (uint64_t i = 0; i < task.pieces; ++i) {
-      const TensorValues::Ranges ranges = one.ranges(piece_run(one, i));
+      const std::vector<ShardRange> ranges = one.ranges(piece_run(one, i));
       uint64_t held = kChunkElements * 3 * sizeof(double);
-      for (uint32_t r = 0; r < ranges.count; ++r) {
-        bytes += ranges.range[r].range.length;
-        held += ranges.range[r].range.length * (r == 0 ? 1 : 5);  // scales are widened
+      for (size_t r = 0; r < ranges.size(); ++r) {
+        bytes += ranges[r].bytes();
+        held += ranges[r].bytes() * (r == 0 ? 1 : 5);  // scales are widened
       }
       piece_bytes = std::max(piece_bytes, held);
     }
@@ -235,10 +235,9 @@ uint64_t Statistics::piece_bytes() const { return state_->piece_bytes; }
 
 ValuePass::Piece Statistics::piece(uint64_t index) const {
   const auto [tensor, elements] = state_->place(index);
-  const TensorValues::Ranges ranges = tensor->values.ranges(elements);
+  const std::vector<ShardRange> ranges = tensor->values.ranges(elements);
   Piece out;
-  for (; out.count < ranges.count; ++out.count)
-    out.ranges[out.count] = {0, ranges.range[out.count].shard, ranges.range[out.count].range};
+  for (const ShardRange& range : ranges) out.push_back({0, range});
   return out;
 }
 

@@ -60,10 +60,10 @@ std::string totals_text(const StatisticsReport& report) {
 
 }  // namespace
 
-std::string statistics_text(const StatisticsReport& report, uint32_t width) {
+std::string statistics_text(const StatisticsReport& report, uint32_t width, bool ascii) {
   std::string out;
   for (const std::string& note : report.notes) out += "Note     : " + note + "\n";
-  if (report.tensors.empty()) return out;
+  if (report.tensors.empty()) return ascii ? ascii_text(out) : out;
   if (!out.empty()) out += "\n";
   TextTable table({"Key", "Dtype", "Shape", "Min", "Max", "Mean", "Std", "Zeros", "Subnormal", "NaN", "Inf"});
   for (const ValueStatistics& one : report.tensors) {
@@ -77,12 +77,12 @@ std::string statistics_text(const StatisticsReport& report, uint32_t width) {
                count_or_dash(one.scan.zero), count_or_dash(one.scan.subnormal), count_or_dash(one.scan.nan),
                count_or_dash(one.scan.inf)});
   }
-  table.print(out, width);
+  table.print(out, width, ascii);
   out += "\n" + totals_text(report) + "\n";
   for (const ValueStatistics& one : report.tensors)
     if (one.histogram)
       out += "\n" + escape_text(one.values.name()) + ", from:\n" + histogram_text(*one.histogram);
-  return out;
+  return ascii ? ascii_text(out) : out;
 }
 
 }  // namespace tftf

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
@@ -20,25 +21,8 @@ size_t bytes_of_elements(DType dtype, uint64_t count) {
   return static_cast<size_t>(ceil_div(count * dtype_bits(dtype), 8));
 }
 
-constexpr std::string_view kColibriBlocks = "colibri-fp8-e4m3-b128";
-
-// FP8 codes kept as U8, with a flat grid of 128 x 128.
-std::optional<Fp8Weight> colibri_blocks(const QuantMatch& match) {
-  const TensorRef* scales = match.find("qs");
-  if (scales == nullptr || !match.logical_shape || match.logical_shape->size() != 2) return std::nullopt;
-  Fp8Weight weight;
-  weight.codes = match.weight;
-  weight.scales = *scales;
-  weight.code_dtype = DType::F8_E4M3;
-  weight.scale_dtype = DType::F32;
-  weight.rows = (*match.logical_shape)[0];
-  weight.cols = (*match.logical_shape)[1];
-  if (weight.rows == 0 || weight.cols == 0) return std::nullopt;
-  weight.block_rows = weight.block_cols = 128;
-  weight.grid_rows = colibri::blocks128(weight.rows);
-  weight.grid_cols = colibri::blocks128(weight.cols);
-  return weight;
-}
+// Elements that are decoded at once where a decoder works on units.
+constexpr uint64_t kDecodedAtOnce = 4096;
 
 }  // namespace
 
@@ -52,24 +36,14 @@ TensorValues TensorValues::stored(const Checkpoint& checkpoint, TensorRef tensor
   return values;
 }
 
-std::optional<TensorValues> TensorValues::logical(const Checkpoint& checkpoint, const QuantConfig& config,
-                                                  const QuantMatch& match) {
-  TensorValues values = stored(checkpoint, match.weight);
+Result<TensorValues> TensorValues::logical(OpenContext& context, const QuantMatch& match) {
+  Result<Weight> weight = open_weight(context, match);
+  if (!weight) return std::move(weight).error();
+  TensorValues values = stored(context.checkpoint, match.weight);
   values.dtype_ = match.logical_dtype;
   values.layout_ = match.layout;
-  values.fp8_ =
-      match.layout == kColibriBlocks ? colibri_blocks(match) : fp8_weight(checkpoint, config, match);
-  if (!values.fp8_) {
-    std::optional<colibri::RowDecoder> decoder = colibri::row_decoder(match);
-    const TensorRef* scales = match.find("qs");
-    if (!decoder || scales == nullptr) return std::nullopt;
-    values.decoder_ = std::make_shared<const colibri::RowDecoder>(*std::move(decoder));
-    values.scales_ = *scales;
-  }
-  if (match.find("qs") != nullptr) {
-    values.shape_ = match.logical_shape;
-    values.elements_ = element_count(*match.logical_shape).value_or(0);
-  }
+  values.elements_ = weight->elements;
+  values.weight_ = std::make_shared<const Weight>(*std::move(weight));
   return values;
 }
 
@@ -87,16 +61,15 @@ Result<TensorValues> TensorValues::logical(const Checkpoint& checkpoint, const L
   for (const QuantFinding& finding : layouts.findings)
     for (const QuantMatch& match : finding.matches) {
       if (match.weight.shard != tensor.shard || match.weight.tensor != tensor.tensor) continue;
-      std::optional<TensorValues> values = logical(checkpoint, read_quant_config(checkpoint), match);
-      if (!values)
-        return refused(ErrorCode::kRefusedUnsupported,
-                       "is of the layout " + std::string(match.layout) + ", whose values cannot be read",
-                       file);
-      for (const TensorRef part : {values->tensor(), values->scales()})
-        if (!sound(part))
-          return refused(ErrorCode::kRefusedInput,
-                         "needs " + quote_name(checkpoint.shards[part.shard].name) + ", which is not sound",
-                         checkpoint.shards[part.shard].name);
+      OpenContext context{checkpoint, read_quant_config(checkpoint)};
+      Result<TensorValues> values = logical(context, match);
+      if (!values) return std::move(values).error();
+      for (const WeightPart& part : values->weight()->parts)
+        if (!sound(part.tensor))
+          return refused(
+              ErrorCode::kRefusedInput,
+              "needs " + quote_name(checkpoint.shards[part.tensor.shard].name) + ", which is not sound",
+              checkpoint.shards[part.tensor.shard].name);
       return *std::move(values);
     }
   return refused(ErrorCode::kRefusedUnsupported, "is no quantised weight", file);
@@ -106,46 +79,67 @@ uint64_t TensorValues::columns() const { return shape().empty() ? 1 : shape().ba
 
 uint64_t TensorValues::rows() const { return elements_ == 0 ? 0 : elements_ / columns(); }
 
-TensorValues::Ranges TensorValues::ranges(ElementRun run) const {
-  const auto range_of = [&](TensorRef tensor, uint64_t first, uint64_t count) {
-    const TensorInfo& info = checkpoint_->info(tensor);
-    const uint64_t granule = byte_granule(info.dtype), bits = dtype_bits(info.dtype);
-    const uint64_t begin = first / granule * granule;
-    const uint64_t offset = checkpoint_->shards[tensor.shard].header.data_offset() + info.begin;
-    return Range{tensor.shard, {offset + begin * bits / 8, ceil_div((first + count - begin) * bits, 8)}};
+ElementRange TensorValues::whole_units(ElementRange run) const {
+  const uint64_t unit = std::max(weight_->unit, weight_->tile_unit);
+  const uint64_t first = run.first / unit * unit;
+  const uint64_t end = std::min(elements_, ceil_div(run.first + run.count, unit) * unit);
+  return {first, end - first};
+}
+
+std::vector<ShardRange> TensorValues::ranges(ElementRange run) const {
+  const auto begin_of = [&](TensorRef tensor) {
+    return checkpoint_->shards[tensor.shard].header.data_offset() + checkpoint_->info(tensor).begin;
   };
-  Ranges out;
-  if (decoder_) {
-    const uint64_t first = run.first / decoder_->columns;
-    const uint64_t rows = (run.first + run.count - 1) / decoder_->columns - first + 1;
-    const uint64_t scales = decoder_->row_scales;
-    out.range[0] = range_of(tensor_, first * decoder_->row_bytes, rows * decoder_->row_bytes);
-    out.range[1] = scales == 0 ? range_of(scales_, 0, 1) : range_of(scales_, first * scales, rows * scales);
-    out.count = 2;
+  std::vector<ShardRange> out;
+  if (weight_ != nullptr) {
+    PartRanges parts;
+    weight_->decoder->reads(*weight_, whole_units(run), parts);
+    for (const PartRange& part : parts) {
+      const TensorRef tensor = weight_->parts[part.part].tensor;
+      out.push_back({.shard = tensor.shard,
+                     .rows = part.rows,
+                     .offset = begin_of(tensor) + part.offset,
+                     .row_bytes = part.row_bytes,
+                     .stride = part.stride});
+    }
     return out;
   }
-  out.range[0] = range_of(tensor_, run.first, run.count);
-  if (fp8_) {
-    const ElementRun scales = fp8_scales_of(*fp8_, run);
-    out.range[1] = range_of(fp8_->scales, scales.first, scales.count);
-    out.count = 2;
-  }
+  const uint64_t granule = byte_granule(info_->dtype), bits = dtype_bits(info_->dtype);
+  const uint64_t begin = run.first / granule * granule;
+  out.push_back({.shard = tensor_.shard,
+                 .offset = begin_of(tensor_) + begin * bits / 8,
+                 .row_bytes = ceil_div((run.first + run.count - begin) * bits, 8)});
   return out;
 }
 
-ValueRun::ValueRun(const KernelTable& kernels, const TensorValues& values, ElementRun run,
+ValueRun::ValueRun(const KernelTable& kernels, const TensorValues& values, ElementRange run,
                    std::span<const Bytes> bytes)
     : kernels_(&kernels), values_(&values), run_(run), data_(bytes[0]) {
   lead_ = run.first % byte_granule(values.stored_dtype());
-  if (values.decoder_) {
-    lead_ = run.first % values.decoder_->columns;
-    scales_.resize(bytes[1].size() / sizeof(float));
-    std::memcpy(scales_.data(), bytes[1].data(), scales_.size() * sizeof(float));
+  const Weight* weight = values.weight();
+  if (weight == nullptr) return;
+  tile_ = values.whole_units(run);
+  for (const Bytes& part : bytes) parts_.push_back(part.data());
+  if (weight->decoder->scratch != nullptr) {
+    const uint64_t size = weight->decoder->scratch(*weight, tile_.count);
+    scratch_bytes_.resize(to_size(ceil_div(size, sizeof(std::max_align_t))));
+    scratch_ = reinterpret_cast<std::byte*>(scratch_bytes_.data());
   }
-  if (!values.fp8_) return;
-  scales_.resize(static_cast<size_t>(fp8_scales_of(*values.fp8_, run).count));
-  cast(kernels, values.fp8_->scale_dtype, DType::F32, bytes[1].data(),
-       reinterpret_cast<std::byte*>(scales_.data()), scales_.size());
+  if (weight->decoder->begin != nullptr) broken_ = !weight->decoder->begin(*weight, task());
+}
+
+// The block of whole units that holds element `first`, as F32.
+void ValueRun::decode_block(uint64_t first) const {
+  const Weight& weight = *values_->weight();
+  const uint64_t block = weight.unit * ceil_div(kDecodedAtOnce, weight.unit);
+  const uint64_t begin = tile_.first + (first - tile_.first) / block * block;
+  held_ = {begin, std::min(block, tile_.first + tile_.count - begin)};
+  block_.resize(to_size(held_.count));
+  if (broken_) {
+    std::fill(block_.begin(), block_.end(), std::numeric_limits<float>::quiet_NaN());
+    return;
+  }
+  weight.decoder->decode(weight, task(), held_, DType::F32, reinterpret_cast<std::byte*>(block_.data()));
 }
 
 const std::byte* ValueRun::stored(uint64_t at) const {
@@ -154,41 +148,37 @@ const std::byte* ValueRun::stored(uint64_t at) const {
   return data_.data() + bytes_of_elements(dtype, lead_ + at);
 }
 
-const std::vector<float>& ValueRun::row(uint64_t number) const {
-  if (row_number_ == number) return row_;
-  const colibri::RowDecoder& decoder = *values_->decoder_;
-  row_.resize(to_size(decoder.columns));
-  const Bytes codes = data_.subspan(to_size(number * decoder.row_bytes), to_size(decoder.row_bytes));
-  const std::span<const float> scales(scales_);
-  decoder.decode(codes, scales.subspan(to_size(number * decoder.row_scales), to_size(decoder.row_scales)),
-                 row_);
-  row_number_ = number;
-  return row_;
-}
-
 void ValueRun::read(uint64_t at, uint64_t count, DType to, std::byte* out) const {
   const DType from = values_->dtype();
-  if (values_->decoder_) {
-    const uint64_t columns = values_->decoder_->columns;
+  if (const Weight* weight = values_->weight(); weight != nullptr) {
+    // Rounded once: to the layout's own dtype where wider values are asked for.
+    const DType rounded = to == DType::F64 ? from : to;
+    if (weight->unit == 1 && weight->decoder->rounds && !broken_) {
+      const ElementRange part{run_.first + at, count};
+      if (rounded == to) {
+        weight->decoder->decode(*weight, task(), part, to, out);
+        return;
+      }
+      std::vector<std::byte> narrow(bytes_of_elements(rounded, count));
+      weight->decoder->decode(*weight, task(), part, rounded, narrow.data());
+      cast(*kernels_, rounded, to, narrow.data(), out, count);
+      return;
+    }
     for (uint64_t done = 0; done < count;) {
-      const uint64_t place = lead_ + at + done;
-      const uint64_t part = std::min(count - done, columns - place % columns);
-      const float* from_row = row(place / columns).data() + to_size(place % columns);
-      cast(*kernels_, from, to, reinterpret_cast<const std::byte*>(from_row),
-           out + bytes_of_elements(to, done), part);
+      const uint64_t element = run_.first + at + done;
+      if (element < held_.first || element >= held_.first + held_.count) decode_block(element);
+      const uint64_t part = std::min(count - done, held_.first + held_.count - element);
+      const auto* values = reinterpret_cast<const std::byte*>(block_.data() + to_size(element - held_.first));
+      std::byte* const into = out + bytes_of_elements(to, done);
+      if (rounded == to || rounded == DType::F32) {
+        cast(*kernels_, DType::F32, to, values, into, part);
+      } else {
+        std::vector<std::byte> narrow(bytes_of_elements(rounded, part));
+        cast(*kernels_, DType::F32, rounded, values, narrow.data(), part);
+        cast(*kernels_, rounded, to, narrow.data(), into, part);
+      }
       done += part;
     }
-    return;
-  }
-  if (values_->fp8_) {
-    const std::byte* codes = data_.data() + static_cast<size_t>(at);
-    const ElementRun part = {run_.first + at, count};
-    const DType rounded = to == DType::F64 ? from : to;
-    if (rounded == to)
-      return dequantize_fp8_run(*kernels_, *values_->fp8_, run_, scales_, part, codes, to, out);
-    std::vector<std::byte> narrow(bytes_of_elements(rounded, count));
-    dequantize_fp8_run(*kernels_, *values_->fp8_, run_, scales_, part, codes, rounded, narrow.data());
-    cast(*kernels_, rounded, to, narrow.data(), out, count);
     return;
   }
   const std::byte* data = stored(at);

@@ -1,5 +1,6 @@
 #include "inspect/value_choice.h"
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -19,23 +20,25 @@ ValueChoice choose_values(const Checkpoint& checkpoint, const LayoutReport* layo
   std::unordered_map<uint64_t, std::string_view> unreadable;
   std::unordered_set<uint64_t> companions;  // whose values have gone into those of weights
   if (layouts != nullptr) {
-    const QuantConfig config = read_quant_config(checkpoint);
+    OpenContext context{checkpoint, read_quant_config(checkpoint)};
     std::map<std::string_view, uint64_t> left;
     const auto sound = [&](TensorRef tensor) {
       return checkpoint.shards[tensor.shard].status == ShardStatus::kOk;
     };
     for (const QuantFinding& finding : layouts->findings)
       for (const QuantMatch& match : finding.matches) {
-        std::optional<TensorValues> values = TensorValues::logical(checkpoint, config, match);
-        const bool readable = values && sound(values->tensor()) && sound(values->scales());
+        Result<TensorValues> values = TensorValues::logical(context, match);
+        const bool readable =
+            values && std::all_of(values->weight()->parts.begin(), values->weight()->parts.end(),
+                                  [&](const WeightPart& part) { return sound(part.tensor); });
         if (!readable) {
           unreadable.emplace(choice_key(match.weight), finding.layout);
           ++left[finding.layout];
           continue;
         }
-        const TensorRef scales = values->scales();
+        for (const WeightPart& part : values->weight()->parts)
+          if (choice_key(part.tensor) != choice_key(match.weight)) companions.insert(choice_key(part.tensor));
         logical.emplace(choice_key(match.weight), *std::move(values));
-        companions.insert(choice_key(scales));
       }
     for (const auto& [layout, count] : left)
       choice.notes.push_back(std::string(layout) + ": the values of " + grouped_digits(count) +

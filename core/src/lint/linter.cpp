@@ -1,16 +1,17 @@
 #include "tftf/lint/linter.h"
 
 #include <algorithm>
-#include <map>
+#include <set>
 #include <utility>
 
-#include "lint/adapter_rules.h"
-#include "lint/base_model.h"
-#include "lint/colibri_rules.h"
+#include "lint/adapter/adapter_rules.h"
+#include "lint/adapter/base_model.h"
+#include "lint/colibri/rules.h"
 #include "lint/file_names.h"
-#include "lint/folder_rules.h"
-#include "lint/header_facts.h"
-#include "lint/index_rules.h"
+#include "lint/header/header_facts.h"
+#include "lint/index/folder_rules.h"
+#include "lint/index/index_rules.h"
+#include "lint/layout/layout_checks.h"
 #include "lint/side_text.h"
 #include "lint/tree_reader.h"
 #include "tftf/base/escape.h"
@@ -24,7 +25,8 @@ constexpr uint64_t kMaxFindings = 10'000;  // of one rule in one index
 // All rules over what was read.
 class Run {
  public:
-  Run(Tree& tree, const BaseModel* base) : tree_(tree), base_(base), references_(tree.files.size()) {}
+  Run(Tree& tree, const BaseModel* base, LayoutChecks& layouts)
+      : tree_(tree), base_(base), layouts_(layouts), references_(tree.files.size()) {}
 
   LintResult run() {
     number_weights();
@@ -36,6 +38,10 @@ class Run {
     } else if (const std::optional<uint32_t> main = tree_.find(tree_.input.main)) {
       check_main(tree_.files[*main]);
     }
+    Diagnostics layout_findings = std::exchange(out_.findings, {});
+    layouts_.take(out_, [this](const TreeFile& file) { return weight_number(file); });
+    position_layouts();
+    for (Diagnostic& finding : layout_findings) out_.findings.push_back(std::move(finding));
     collect_scans();
     sort_findings(out_.findings);
     return std::move(out_);
@@ -145,6 +151,7 @@ class Run {
       for (Diagnostic& finding : findings) out_.findings.push_back(std::move(finding));
     }
     check_folder_config(folder, adapter, facts);
+    check_empty_index(out_.findings, tree_, folder, checked_files(tree_, folder).index, facts.model_type);
     check_colibri_folder(folder);
     const bool any = !facts.shards.empty() || !facts.indexes.empty() || adapter || pipeline ||
                      tree_.file_in(folder, "config.json");
@@ -156,21 +163,26 @@ class Run {
     if (file && !file->has_text()) return;
     ConfigInput input;
     input.folder = folder.path;
-    JsonDocument document;
+    JsonDocument parsed;
     if (file) {
-      document = parse_json(file->text, JsonDialect::kPython);
+      const auto* known = layouts_.configuration(static_cast<uint32_t>(&folder - tree_.folders.data()));
+      if (known) {
+        input.quant = &known->quant;
+        input.config = known->document;
+      } else {
+        parsed = parse_json(file->text, JsonDialect::kPython);
+      }
+      const JsonDocument& document = known ? *known->document : parsed;
       if (const auto type = document.root.string("model_type")) facts.model_type = std::string(*type);
       input.config_text = file->text;
-      input.config = &document;
     }
     if (adapter) return;
     if (const TreeFile* tokenizer = tree_.file_in(folder, "tokenizer.json");
         tokenizer && tokenizer->has_text())
       input.tokenizer_text = tokenizer->text;
     input.has_model_index = tree_.file_in(folder, "model_index.json") != nullptr;
-    input.has_hf_quant_config = tree_.file_in(folder, "hf_quant_config.json") != nullptr;
-    input.has_quantize_config = tree_.file_in(folder, "quantize_config.json") != nullptr;
-    input.has_quant_config = tree_.file_in(folder, "quant_config.json") != nullptr;
+    input.has_sentence_files =
+        tree_.file_in(folder, "modules.json") || tree_.file_in(folder, "config_sentence_transformers.json");
     for (uint32_t number : folder.files) {
       const std::string_view name = tree_.files[number].name;
       if (starts_with(name, "model") && ends_with(name, ".safetensors")) input.has_model_file = true;
@@ -179,12 +191,14 @@ class Run {
     std::vector<ConfigWeightFile> files;
     std::vector<ConfigTensor> tensors;
     std::vector<TensorPlace> places;
+    CheckedFiles checked;
     if (file) {
-      const CheckedFiles checked = checked_files(tree_, folder);
+      checked = checked_files(tree_, folder);
       input.has_checked_file = checked.named;
       input.incomplete = checked.incomplete;
       for (const TreeFile* weights : checked.files) {
         if (!weights->scan || !all_entries_usable(*weights->scan)) input.incomplete = true;
+        if (!weights->sound()) input.unsound = true;
         if (!weights->readable()) continue;
         const Header& header = weights->scan->header;
         ConfigWeightFile& checked_file = files.emplace_back();
@@ -201,8 +215,15 @@ class Run {
       }
     }
     std::vector<const TreeFile*> readable;
-    for (const uint32_t number : folder.files)
-      if (tree_.files[number].readable()) readable.push_back(&tree_.files[number]);
+    std::vector<std::string_view> other_names;
+    for (const uint32_t number : folder.files) {
+      const TreeFile& one = tree_.files[number];
+      if (!one.readable()) continue;
+      readable.push_back(&one);
+      if (std::find(checked.files.begin(), checked.files.end(), &one) != checked.files.end()) continue;
+      for (const TensorInfo& tensor : one.scan->header.tensors) other_names.push_back(tensor.name);
+    }
+    input.other_names = other_names;
     input.is_colibri = ColibriContainer::is_one(readable);
     input.files = files;
     input.tensors = tensors;
@@ -242,7 +263,7 @@ class Run {
   void check_colibri(std::vector<const TreeFile*> shards, const JsonValue* config, ColibriInput& input) {
     const ColibriContainer container(std::move(shards), config);
     input.container = &container;
-    ColibriFindings findings;
+    FileFindings findings;
     check_colibri_pairs(findings, input);
     check_colibri_stamps(findings, input);
     check_colibri_model(findings, input);
@@ -252,6 +273,16 @@ class Run {
     check_colibri_rans(findings, input, out_);
     for (ColibriCheck& check : colibri_checks(input)) out_.colibri_checks.push_back(std::move(check));
     findings.take(out_.findings, out_.omitted);
+  }
+
+  // Findings about configurations have offsets in files of several folders.
+  void position_layouts() {
+    std::set<std::string> files;
+    for (const Diagnostic& finding : out_.findings)
+      if (finding.offset) files.insert(finding.file);
+    for (const std::string& path : files)
+      if (const std::optional<uint32_t> file = tree_.find(path))
+        set_positions(out_.findings, path, tree_.files[*file].text);
   }
 
   uint32_t weight_number(const TreeFile& file) const {
@@ -321,6 +352,7 @@ class Run {
 
   Tree& tree_;
   const BaseModel* base_;
+  LayoutChecks& layouts_;
   LintResult out_;
   std::vector<uint32_t> weights_;                  // in Tree::files; positions are LintResult::files
   std::vector<std::vector<FolderIndex>> indexes_;  // by folder
@@ -334,6 +366,8 @@ struct Linter::State {
   State(LintInput given, uint64_t max_header) : input(LintSource::kInput, std::move(given), max_header) {}
   TreeReader input;
   std::optional<TreeReader> base;
+  uint64_t unanswered = 0;
+  std::optional<LayoutChecks> layouts;  // once both trees were read
 };
 
 Linter::Linter(LintInput input, LintOptions options)
@@ -348,15 +382,24 @@ std::vector<LintRequest> Linter::want() {
   std::vector<LintRequest> requests = state_->input.want();
   if (state_->base)
     for (LintRequest& request : state_->base->want()) requests.push_back(std::move(request));
+  if (requests.empty() && state_->unanswered == 0) {
+    if (!state_->layouts) state_->layouts.emplace(state_->input.tree);
+    requests = state_->layouts->want();
+  }
+  state_->unanswered += requests.size();
   return requests;
 }
 
 void Linter::supply(const LintRequest& request, Bytes bytes) {
+  --state_->unanswered;
+  if (state_->layouts) return state_->layouts->supply(request, bytes);
   TreeReader& reader = request.source == LintSource::kBase ? *state_->base : state_->input;
   reader.supply(request, bytes);
 }
 
 void Linter::fail(const LintRequest& request, std::string reason) {
+  --state_->unanswered;
+  if (state_->layouts) return state_->layouts->fail(request);
   TreeReader& reader = request.source == LintSource::kBase ? *state_->base : state_->input;
   reader.fail(request, std::move(reason));
 }
@@ -364,7 +407,9 @@ void Linter::fail(const LintRequest& request, std::string reason) {
 LintResult Linter::take() {
   std::optional<BaseModel> base;
   if (state_->base) base.emplace(state_->base->tree);
-  LintResult result = Run(state_->input.tree, base ? &*base : nullptr).run();
+  if (!state_->layouts) state_->layouts.emplace(state_->input.tree);
+  state_->layouts->finish();
+  LintResult result = Run(state_->input.tree, base ? &*base : nullptr, *state_->layouts).run();
   if (base) result.base_problem = base->problem();
   return result;
 }

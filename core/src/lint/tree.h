@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lint/colibri_reads.h"
-#include "lint/index_document.h"
+#include "lint/colibri/reads.h"
+#include "lint/index/index_document.h"
 #include "tftf/lint/linter.h"
 
 namespace tftf {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "lint/file_names.h"
-#include "lint/index_rules.h"
+#include "lint/index/index_rules.h"
 
 namespace tftf {
 
@@ -31,8 +31,10 @@ void TreeReader::choose_folder_file(const TreeFolder& folder, TreeFile& file) {
   if (ends_with(file.name, ".safetensors")) return start(number, Wanted::kHeader);
   if (is_index_name(file.name)) return start(number, Wanted::kIndex);
   if (source_ == LintSource::kBase) return;
-  const bool read = file.name == "config.json" || file.name == "model_index.json" ||
-                    file.name == "adapter_config.json" || file.name == "repack-manifest.json" ||
+  const bool read = file.name == "config.json" || file.name == "hf_quant_config.json" ||
+                    file.name == "quantize_config.json" || file.name == "quant_config.json" ||
+                    file.name == "model_index.json" || file.name == "adapter_config.json" ||
+                    file.name == "repack-manifest.json" ||
                     (file.name == "tokenizer.json" && tree.file_in(folder, "config.json"));
   if (read) start(number, Wanted::kText);
 }

@@ -73,7 +73,7 @@ uint32_t PlanBuilder::add_resident(Resident resident) {
   resident.raw_bytes = raw;
   if (resident.gather != nullptr) {
     auto item = std::make_shared<Item>(*resident.gather);
-    if (item->out_count != 0) state_->fault("what gathers a resident writes");
+    if (!item->out.empty()) state_->fault("what gathers a resident writes");
     item->tiles = item->units_per_tile == 0 ? 0 : ceil_div(item->units, item->units_per_tile);
     resident.gather = std::move(item);
   } else if (resident.prepare == nullptr) {
@@ -111,17 +111,14 @@ void PlanBuilder::add_item(Item item) {
   if (entry.items == 0) entry.item = static_cast<uint32_t>(state.items.size());
   if (entry.item + entry.items != state.items.size())
     return state.fault("the items of " + name + " do not follow each other");
-  if (item.in_count > item.in.size() || item.out_count > item.out.size() ||
-      item.resident_count > item.residents.size())
-    return state.fault("an item of " + name + " has too many inputs, outputs or residents");
   if (item.units_per_tile == 0) return state.fault("the tiles of " + name + " are empty");
-  for (const Extent& out : std::span(item.out).first(item.out_count))
+  for (const Extent& out : item.out)
     if (out.rows != 1) return state.fault("an output of " + name + " is strided");
   if (state.phases.size() == state.sealed_phases) begin_phase(true, false);
   Phase& phase = state.phases.back();
-  if (!phase.writes && item.out_count != 0) return state.fault(name + " is written while measuring");
+  if (!phase.writes && !item.out.empty()) return state.fault(name + " is written while measuring");
   item.tiles = ceil_div(item.units, item.units_per_tile);
-  for (uint32_t r : std::span(item.residents).first(item.resident_count)) {
+  for (uint32_t r : item.residents) {
     if (r >= state.residents.size()) return state.fault("a resident of " + name + " is not there");
     const uint64_t users = state.residents[r].users + item.tiles;
     if (users > UINT32_MAX) return state.fault("a resident of " + name + " has too many steps");

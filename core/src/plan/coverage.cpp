@@ -63,7 +63,7 @@ Result<void> check_coverage(const PlanState& state) {
     if (extent.bytes() != 0) intervals.push_back({extent.file, extent.offset, end.value_or(0)});
   };
   for (const Item& item : state.items)
-    for (const Extent& out : std::span(item.out).first(item.out_count)) add(out);
+    for (const Extent& out : item.out) add(out);
   for (const Copy& copy : state.copies) add(copy.to);
   for (const Literal& literal : state.literals) add(literal.to);
   if (outside) return fault("a range lies outside of its output");
@@ -103,18 +103,19 @@ void walk_gather(PlanState& state, Resident& resident) {
 Result<void> walk_phase(PlanState& state, size_t index) {
   Phase& phase = state.phases[index];
   StepIo io;
+  std::vector<uint64_t> ends;
   const auto name = [&](const Item& item) { return quote_name(state.entries[item.tensor].name); };
   for (uint32_t i = phase.first_item; i < phase.first_item + phase.item_count; ++i) {
     const Item& item = state.items[i];
-    std::array<uint64_t, 3> ends{};
-    for (size_t k = 0; k < item.out_count; ++k) ends[k] = item.out[k].offset;
+    ends.clear();
+    for (const Extent& out : item.out) ends.push_back(out.offset);
     if (item.op->scratch != nullptr)
       phase.scratch_bytes = std::max(phase.scratch_bytes, slot_bytes(item.op->scratch(item)));
     for (uint64_t tile = 0; tile < item.tiles; ++tile) {
       const auto reads = ask_tile(state, item, tile, io);
       if (!reads) return fault("a step of " + name(item) + " reads outside of its input");
       phase.read_bytes += reads->bytes;
-      if (io.out.size() != item.out_count) return fault("a step of " + name(item) + " lacks an output");
+      if (io.out.size() != item.out.size()) return fault("a step of " + name(item) + " lacks an output");
       uint64_t out_bytes = 0;
       for (size_t k = 0; k < io.out.size(); ++k) {
         const Extent& out = io.out[k];
@@ -126,7 +127,7 @@ Result<void> walk_phase(PlanState& state, size_t index) {
       phase.in_bytes = std::max(phase.in_bytes, reads->buffers);
       phase.out_bytes = std::max(phase.out_bytes, out_bytes);
     }
-    for (size_t k = 0; k < item.out_count; ++k)
+    for (size_t k = 0; k < item.out.size(); ++k)
       if (ends[k] != item.out[k].offset + item.out[k].bytes())
         return fault("the tiles of " + name(item) + " do not fill it");
   }

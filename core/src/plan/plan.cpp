@@ -40,7 +40,7 @@ void Plan::io(uint64_t step, StepIo& io) const {
 
 std::span<const uint32_t> Plan::residents_of(uint64_t step) const {
   const Item& item = state_->items[item_of(step)];
-  return {item.residents.data(), item.resident_count};
+  return item.residents;
 }
 
 void Plan::prepare(uint32_t resident, Bytes raw, MutableBytes ready) const noexcept {
@@ -146,7 +146,7 @@ uint64_t Plan::memory_bytes(uint32_t threads) const {
   for (size_t i = 0; i < state.items.size(); ++i) {
     const Item& item = state.items[i];
     if (item.tiles == 0) continue;
-    for (uint32_t r : std::span(item.residents).first(item.resident_count)) {
+    for (uint32_t r : item.residents) {
       lives[r].first = std::min<uint64_t>(lives[r].first, i);
       lives[r].last = i;
     }

@@ -1,12 +1,19 @@
 // ComfyUI's older scaled FP8: a `scaled_fp8` marker and `scale_weight` tensors (spec other-quant-layouts
 // 7.1).
 #include "quant/families.h"
+#include "quant/fp8_grid.h"
 #include "quant/layout_scan.h"
+#include "quant/scale_shape.h"
 
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kComfyScaledScaled = {"comfy-scaled-fp8", "ComfyUI scaled FP8 (scale_weight)"};
+Result<Weight> open_comfy_scaled(OpenContext& context, const QuantMatch& match) {
+  return open_fp8_scales(context, match, "scale_weight");
+}
+
+constexpr QuantFormat kComfyScaledScaled = {
+    .id = "comfy-scaled-fp8", .title = "ComfyUI scaled FP8 (scale_weight)", .open = open_comfy_scaled};
 constexpr std::string_view kMarker = "scaled_fp8";
 constexpr std::string_view kComfyScaledScale = ".scale_weight";
 constexpr std::string_view kInput = ".scale_input";
@@ -47,6 +54,10 @@ void detect_comfy_scaled(LayoutScan& scan) {
     match.logical_dtype = native_dtype(scan.info(scale).dtype);
     match.logical_shape = scan.info(*weight).shape;
     match.bits = 8;
+    if (const auto block = block_of(scan.info(*weight).shape, scan.info(scale).shape, std::nullopt)) {
+      match.block[0] = block->rows;
+      match.block[1] = block->columns;
+    }
     scan.claim(std::move(match));
     found = true;
   }

@@ -103,11 +103,14 @@ Fp8Pairing pair_fp8(std::span<const TensorView> tensors) {
 
 std::optional<Fp8Geometry> fp8_geometry(const Shape& weight, const Shape& scale, Fp8Block block) {
   if (weight.size() == 2) return matrix_geometry(weight[0], weight[1], scale, block);
-  if (weight.size() == 3) {
-    if (!scale.empty() && scale[0] == weight[0] && scale.size() <= 3) {
-      auto g = matrix_geometry(weight[1], weight[2], Shape(scale.begin() + 1, scale.end()), block);
+  if (weight.size() >= 3) {
+    const auto leading = static_cast<ptrdiff_t>(weight.size()) - 2;
+    if (scale.size() <= weight.size() && static_cast<ptrdiff_t>(scale.size()) >= leading &&
+        std::equal(weight.begin(), weight.begin() + leading, scale.begin())) {
+      auto g = matrix_geometry(weight[weight.size() - 2], weight.back(),
+                               Shape(scale.begin() + leading, scale.end()), block);
       if (g) {
-        g->matrices = weight[0];
+        for (ptrdiff_t i = 0; i < leading; ++i) g->matrices *= weight[static_cast<size_t>(i)];
         return g;
       }
     }
@@ -122,9 +125,9 @@ std::optional<Fp8Geometry> fp8_geometry(const Shape& weight, const Shape& scale,
 }
 
 std::string fp8_expected_grid(const Shape& weight, Fp8Block block) {
-  if (weight.size() != 2 && weight.size() != 3) return "one scale";
+  if (weight.size() < 2) return "one scale";
   Shape grid{ceil_div(weight[weight.size() - 2], block.rows), ceil_div(weight.back(), block.cols)};
-  if (weight.size() == 3) grid.insert(grid.begin(), weight[0]);
+  grid.insert(grid.begin(), weight.begin(), weight.end() - 2);
   return "a scale grid " + shape_text(grid) + " for blocks of " + std::to_string(block.rows) + " x " +
          std::to_string(block.cols);
 }

@@ -2,20 +2,44 @@
 #include <algorithm>
 
 #include "quant/families.h"
+#include "quant/fp8_block_encoder.h"
+#include "quant/fp8_grid.h"
 #include "quant/layout_scan.h"
+#include "tftf/base/affix.h"
 #include "tftf/base/checked.h"
 
 namespace tftf {
 namespace {
 
+Result<Weight> open_fp8_block(OpenContext& context, const QuantMatch& match) {
+  const TensorRef* scales =
+      match.layout == "fp8-block" ? match.find("weight_scale_inv") : match.find("scale");
+  const auto refuse = [&](const std::string& what) {
+    return weight_fault(ErrorCode::kRefusedUnsupported, context, match, what);
+  };
+  const JsonValue* semantics = context.config.get("weight_scale_semantics");
+  if (semantics != nullptr && semantics->is_string() && semantics->text == "inverse")
+    return refuse(
+        "has scales that do not multiply: the configuration says weight_scale_semantics \"inverse\"");
+  if (scales == nullptr) return refuse("lacks its scales");
+  const TensorInfo &codes = context.checkpoint.info(match.weight), &values = context.checkpoint.info(*scales);
+  const auto grid = fp8_named_grid(codes, values, Fp8Block{match.block[0], match.block[1]});
+  if (!grid) return refuse("has scales that do not multiply blocks of its weight");
+  Result<Weight> weight = fp8_grid_weight(*grid, codes.shape, match.weight, *scales);
+  if (!weight) return refuse(weight.error().message);
+  return weight;
+}
+
 constexpr QuantFormat kBlock = {.id = "fp8-block",
                                 .title = "FP8 with block scales (DeepSeek V3 and others)",
-                                .use = LayoutUse::kReadWritten,
+                                .open = open_fp8_block,
+                                .encoder = &kFp8BlockEncoder,
                                 .repacked_to = "colibri-fp8-e4m3-b128"};
 constexpr QuantFormat kV4Fp8 = {
-    .id = "deepseek-v4-fp8", .title = "DeepSeek V4 FP8, E8M0 block scales", .use = LayoutUse::kRead};
+    .id = "deepseek-v4-fp8", .title = "DeepSeek V4 FP8, E8M0 block scales", .open = open_fp8_block};
 constexpr QuantFormat kV4Fp4 = {"deepseek-v4-fp4", "DeepSeek V4 FP4 experts"};
 constexpr std::string_view kScaleInv = "_scale_inv";
+constexpr std::string_view kWeightScaleInv = ".weight_scale_inv";
 constexpr std::string_view kFp8BlockScale = ".scale";
 
 bool is_block_scale(DType dtype) {
@@ -39,7 +63,10 @@ QuantMatch start_fp8_block(const LayoutScan& scan, const QuantFormat& format, Te
 // Blocks of the last two dimensions; leading ones (experts) have a grid each. A per-tensor or per-row scale
 // under this name is left to the plain scaled FP8.
 void detect_block(LayoutScan& scan, TensorRef scale) {
-  const std::optional<TensorRef> weight = scan.find(scan.stem(scale, kScaleInv));
+  std::optional<TensorRef> weight = scan.find(scan.stem(scale, kScaleInv));
+  // "m.weight_scale_inv" beside a parameter "m".
+  if (!weight && ends_with(scan.info(scale).name, kWeightScaleInv))
+    weight = scan.find(scan.stem(scale, kWeightScaleInv));
   if (!weight || !is_fp8(scan.info(*weight).dtype) || !is_block_scale(scan.info(scale).dtype)) return;
   const Shape& shape = scan.info(*weight).shape;
   const Shape& grid = scan.info(scale).shape;
@@ -53,8 +80,15 @@ void detect_block(LayoutScan& scan, TensorRef scale) {
   if (!std::equal(shape.begin(), shape.end() - 2, grid.begin()))
     return broken("the scale grid " + shape_text(grid) + " is not one per expert of " + shape_text(shape));
   const std::optional<BlockSize> declared = declared_blocks(scan.config());
-  const std::optional<BlockSize> block =
+  std::optional<BlockSize> block =
       fit_blocks(shape[rows], shape[columns], grid[rows], grid[columns], declared);
+  // A grid stored transposed, or one scale for each column; one for all where no blocks are declared.
+  for (const uint64_t size : {128, 64, 256, 32}) {
+    if (block) break;
+    const BlockSize one = declared.value_or(BlockSize{size, size});
+    const auto geometry = fp8_geometry(shape, grid, {one.rows, one.columns});
+    if (geometry && (!declared || geometry->kind != Fp8Geometry::Kind::kTensor)) block = one;
+  }
   if (!block)
     return broken("the scale grid " + shape_text(grid) +
                   (declared ? " is smaller than " + shape_text(shape) + " needs with blocks of " +

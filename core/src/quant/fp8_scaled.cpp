@@ -3,20 +3,42 @@
 #include <algorithm>
 
 #include "quant/families.h"
+#include "quant/fp8_grid.h"
 #include "quant/layout_scan.h"
+#include "quant/scale_names.h"
 #include "quant/scale_shape.h"
+#include "tftf/base/escape.h"
 
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kFp8ScaledScaled = {"fp8-scaled", "FP8 with a weight_scale, producer not named"};
-constexpr QuantFormat kUnscaled = {"fp8-unscaled", "FP8 without scales (a plain cast)"};
+// The scale's name as it is stored, "weight_scale" first.
+constexpr std::string_view kScaleRoles[] = {"weight_scale", "weight_scale_inv", "qscale_weight"};
 
-void detect_scaled(LayoutScan& scan, std::string_view suffix, std::string_view role) {
+Result<Weight> open_scaled(OpenContext& context, const QuantMatch& match) {
+  for (const std::string_view role : kScaleRoles)
+    if (match.find(role) != nullptr) return open_fp8_scales(context, match, role);
+  return open_fp8_scales(context, match, "weight_scale");
+}
+
+// A plain cast: the codes are the values.
+Result<Weight> open_unscaled(OpenContext& context, const QuantMatch& match) {
+  return fp8_plain_weight(context.checkpoint.info(match.weight), match.weight);
+}
+
+constexpr QuantFormat kFp8ScaledScaled = {
+    .id = "fp8-scaled", .title = "FP8 with a weight_scale, producer not named", .open = open_scaled};
+constexpr QuantFormat kUnscaled = {
+    .id = "fp8-unscaled", .title = "FP8 without scales (a plain cast)", .open = open_unscaled};
+
+void detect_scaled(LayoutScan& scan, std::string_view role) {
+  const std::string suffix = "." + std::string(role);
   for (TensorRef scale : scan.ending(suffix)) {
     const std::string_view module = scan.stem(scale, suffix);
-    const std::optional<TensorRef> weight = scan.sibling(module, ".weight");
-    if (!weight || !is_scale_float(scan.info(scale).dtype)) continue;
+    std::optional<TensorRef> weight = scan.sibling(module, ".weight");
+    if (!weight) weight = scan.find(module);
+    const DType dtype = scan.info(scale).dtype;
+    if (!weight || (!is_scale_float(dtype) && dtype != DType::F64)) continue;
     const TensorInfo& codes = scan.info(*weight);
     if (codes.dtype == DType::I8)
       scan.note("I8 weights with " + std::string(role) +
@@ -28,7 +50,7 @@ void detect_scaled(LayoutScan& scan, std::string_view suffix, std::string_view r
     match.weight = *weight;
     match.role = "weight";
     match.companions.push_back({role, scale});
-    for (std::string_view extra : {"input_scale", "activation_scale"})
+    for (std::string_view extra : {"input_scale", "activation_scale", "qscale_act"})
       scan.add_companion(match, extra, module, "." + std::string(extra));
     match.logical_dtype = native_dtype(scan.info(scale).dtype);
     match.logical_shape = codes.shape;
@@ -50,19 +72,6 @@ void detect_scaled(LayoutScan& scan, std::string_view suffix, std::string_view r
   }
 }
 
-// Some tensor beside it may be its scale, in a spelling that no family claims.
-bool has_scale_beside(const LayoutScan& scan, std::string_view name) {
-  const size_t dot = name.rfind('.');
-  const std::string module(name.substr(0, dot == std::string_view::npos ? 0 : dot));
-  const std::string whole(name);
-  for (const std::string& candidate :
-       {whole + "_scale", whole + "_scale_inv", whole + ".scale", whole + "_scales", module + ".scale",
-        module + ".scales", module + ".weight_scale", module + ".weight_scale_inv", module + ".scale_weight"})
-    if (scan.checkpoint().find(candidate)) return true;
-  constexpr std::string_view kQdata = "qdata";
-  return whole.size() > kQdata.size() && whole.substr(whole.size() - kQdata.size()) == kQdata;
-}
-
 // Prefixes below which ComfyUI's marker `scaled_fp8` promises a scale for every F8 weight.
 std::vector<std::string_view> marked_prefixes(const LayoutScan& scan) {
   constexpr std::string_view kScaledMarker = "scaled_fp8";
@@ -79,11 +88,21 @@ std::vector<std::string_view> marked_prefixes(const LayoutScan& scan) {
 void detect_unscaled(LayoutScan& scan) {
   const std::vector<std::string_view> marked = marked_prefixes(scan);
   const bool wants_scales = scan.config().method == "fp8";
+  ScaleNames scales;
+  for (TensorRef tensor : scan.checkpoint().order)
+    scales.add(scan.info(tensor).name, scan.info(tensor).dtype);
   for (TensorRef tensor : scan.checkpoint().order) {
     const TensorInfo& info = scan.info(tensor);
     if (!scan.is_free(tensor) || !is_fp8(info.dtype)) continue;
     const std::string_view last = std::string_view(info.name).substr(info.name.rfind('.') + 1);
-    if (last.find("scale") != std::string_view::npos || has_scale_beside(scan, info.name)) continue;
+    if (last.find("scale") != std::string_view::npos || last == "qdata") continue;
+    if (const auto scale = scales.beside(info.name)) {
+      scan.problem("FP8", info.name,
+                   "it is " + std::string(dtype_name(info.dtype)) + " with the scale " + quote_name(*scale) +
+                       " beside it, which is of no known layout",
+                   {tensor});
+      continue;
+    }
     if (wants_scales && last == "weight") {
       scan.problem("fp8-block", info.name,
                    "its scale is missing, and " + scan.config().method_place + " says fp8", {tensor});
@@ -109,8 +128,7 @@ void detect_unscaled(LayoutScan& scan) {
 }
 
 void detect_fp8_scaled(LayoutScan& scan) {
-  detect_scaled(scan, ".weight_scale", "weight_scale");
-  detect_scaled(scan, ".weight_scale_inv", "weight_scale_inv");
+  for (const std::string_view role : kScaleRoles) detect_scaled(scan, role);
   detect_unscaled(scan);
 }
 

@@ -131,6 +131,11 @@ std::string LayoutScan::evidence(const QuantFinding& finding) const {
   return out;
 }
 
+bool LayoutScan::has_matches() const {
+  return std::any_of(report_.findings.begin(), report_.findings.end(),
+                     [](const QuantFinding& one) { return !one.matches.empty(); });
+}
+
 LayoutReport LayoutScan::take() {
   for (QuantFinding& one : report_.findings) one.evidence = evidence(one);
   return std::move(report_);

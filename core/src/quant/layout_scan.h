@@ -47,6 +47,9 @@ class LayoutScan {
   // A warning; equal ones are kept once.
   void note(std::string text);
 
+  // Whether any module has been claimed.
+  bool has_matches() const;
+
   LayoutReport take();
 
  private:

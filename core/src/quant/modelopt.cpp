@@ -3,14 +3,48 @@
 
 #include "quant/families.h"
 #include "quant/layout_scan.h"
+#include "quant/nvfp4.h"
 #include "quant/scale_shape.h"
 #include "tftf/base/checked.h"
 
 namespace tftf {
 namespace {
 
+Result<Weight> open_modelopt_nvfp4(OpenContext& context, const QuantMatch& match) {
+  const TensorRef* scales = match.find("weight_scale");
+  const TensorRef* global = match.find("weight_scale_2");
+  const auto fault = [&](ErrorCode code, const std::string& what) {
+    return weight_fault(code, context, match, what);
+  };
+  if (scales == nullptr || global == nullptr || !match.logical_shape || match.logical_shape->size() < 2)
+    return fault(ErrorCode::kRefusedMissing, "lacks a scale");
+  if (match.find("pre_quant_scale") != nullptr)
+    return fault(ErrorCode::kRefusedUnsupported,
+                 "has a pre_quant_scale, which is not folded into NVFP4 weights");
+  const Shape& shape = *match.logical_shape;
+  Shape grid = shape;
+  grid.back() = ceil_div(shape.back(), 16);
+  const TensorInfo &block = context.checkpoint.info(*scales), &second = context.checkpoint.info(*global);
+  if (block.shape != grid)
+    return fault(ErrorCode::kRefusedShape,
+                 "has scales of shape " + shape_text(block.shape) + ", not " + shape_text(grid));
+  uint64_t matrices = 1;
+  for (size_t i = 0; i + 2 < shape.size(); ++i) matrices *= shape[i];
+  const uint64_t rows = shape[shape.size() - 2], count = element_count(second.shape).value_or(0);
+  if (second.dtype != DType::F32 || (count != 1 && count != matrices)) {
+    return fault(ErrorCode::kRefusedShape, "has a weight_scale_2 that is " +
+                                               std::string(dtype_name(second.dtype)) + " " +
+                                               shape_text(second.shape) + ", not one F32 per matrix");
+  }
+  const uint64_t all = matrices * rows;
+  return nvfp4_weight({.rows = all,
+                       .columns = shape.back(),
+                       .rows_per_scale = std::max<uint64_t>(1, count == 1 ? all : rows)},
+                      shape, match.weight, *scales, *global);
+}
+
 constexpr QuantFormat kModeloptNvfp4 = {
-    .id = "modelopt-nvfp4", .title = "ModelOpt NVFP4", .use = LayoutUse::kRead};
+    .id = "modelopt-nvfp4", .title = "ModelOpt NVFP4", .open = open_modelopt_nvfp4};
 constexpr QuantFormat kAmbiguous = {
     "nvfp4-ambiguous", "NVFP4 of ModelOpt or ComfyUI: --layout modelopt-nvfp4 or comfy-nvfp4 decides"};
 constexpr QuantFormat kInt4Awq = {"modelopt-int4-awq", "ModelOpt INT4 AWQ, packed along the rows"};

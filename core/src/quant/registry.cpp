@@ -4,6 +4,8 @@
 
 #include "quant/families.h"
 #include "quant/layout_scan.h"
+#include "tftf/base/affix.h"
+#include "tftf/base/escape.h"
 
 namespace tftf {
 namespace {
@@ -16,6 +18,22 @@ constexpr const QuantFamily* kFamilies[] = {
     &kMlxFamily,          &kFp8BlockFamily, &kModeloptFamily,          &kFp8ScaledFamily,
     &kForeignFamily,
 };
+
+// A configuration that names a method over integer or FP8 weights that no layout has claimed: it is the only key to them,
+// and whoever copied the codes and took it away would leave noise (spec quant-layouts-2 12).
+void note_unread_codes(LayoutScan& scan) {
+  if (scan.config().method.empty() || scan.has_matches()) return;
+  for (const TensorRef tensor : scan.checkpoint().order) {
+    const TensorInfo& info = scan.info(tensor);
+    if (!scan.is_free(tensor) || !looks_like_codes(info)) continue;
+    scan.problem("of no known layout", info.name,
+                 "it is " + std::string(dtype_name(info.dtype)) + " " + shape_text(info.shape) + ", " +
+                     scan.config().method_place + " names the method " + quote_name(scan.config().method) +
+                     ", and nothing of a layout that is known is found",
+                 {tensor});
+    return;
+  }
+}
 
 }  // namespace
 
@@ -38,9 +56,16 @@ const QuantFormat* find_quant_format(std::string_view id) {
   return nullptr;
 }
 
+bool looks_like_codes(const TensorInfo& info) {
+  const bool integer = !is_floating(info.dtype) && info.dtype != DType::BOOL && info.dtype != DType::C64;
+  return info.shape.size() >= 2 && (integer || is_fp8(info.dtype)) &&
+         (info.name == "weight" || ends_with(info.name, ".weight"));
+}
+
 LayoutReport detect_layouts(const Checkpoint& checkpoint, SmallValues& values) {
   LayoutScan scan(checkpoint, values);
   for (const QuantFamily* family : kFamilies) family->detect(scan);
+  note_unread_codes(scan);
   return scan.take();
 }
 

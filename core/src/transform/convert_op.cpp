@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "stage.h"
 #include "tftf/base/checked.h"
@@ -24,18 +25,35 @@ ElementRange range_of(const Item& item, uint64_t tile) {
 
 uint64_t bytes_of(uint64_t elements, DType dtype) { return elements * dtype_bits(dtype) / 8; }
 
+// Of two units; the larger of what could not be a tile anyway.
+uint64_t common_multiple(uint64_t a, uint64_t b) {
+  if (a == 0 || b == 0) return std::max(a, b);
+  return checked_mul(a / std::gcd(a, b), b).value_or(std::max(a, b));
+}
+
 // Whether the elements themselves are an input of the item.
 bool reads_data(const Chain& chain) { return chain.provided == nullptr && !chain.decodes(); }
+
+// The stored elements of a tile: a run of them, or a strip of columns.
+Extent data_extent(const Chain& chain, const Item& item, ElementRange range) {
+  const uint64_t strip = chain.strip();
+  if (strip == 0) return slice(item.in[0], bytes_of(range.first, chain.in), bytes_of(range.count, chain.in));
+  const Encoded& encoded = *chain.stages.back().encoded;
+  return {.file = item.in[0].file,
+          .rows = static_cast<uint32_t>(encoded.rows),
+          .offset = item.in[0].offset + bytes_of(range.first / encoded.rows, chain.in),
+          .row_bytes = bytes_of(range.count / encoded.rows, chain.in),
+          .stride = bytes_of(encoded.columns, chain.in)};
+}
 
 void convert_io(const Item& item, uint64_t tile, const Tables&, StepIo& step) {
   const Chain& chain = chain_of(item);
   const ElementRange range = range_of(item, tile);
-  if (reads_data(chain))
-    step.in.push_back(slice(item.in[0], bytes_of(range.first, chain.in), bytes_of(range.count, chain.in)));
+  if (reads_data(chain)) step.in.push_back(data_extent(chain, item, range));
   for (const Stage& stage : chain.stages) {
     if (stage.op->io != nullptr) stage.op->io(stage, item, range, step);
   }
-  if (item.out_count > 0 && !chain.encodes()) {
+  if (!item.out.empty() && !chain.encodes()) {
     step.out.push_back(
         slice(item.out[0], bytes_of(range.first, chain.out), bytes_of(range.count, chain.out)));
   }
@@ -43,13 +61,14 @@ void convert_io(const Item& item, uint64_t tile, const Tables&, StepIo& step) {
 
 // Elements and bytes of one of the buffers between stages.
 uint64_t piece_units(const Chain& chain, const Item& item) {
+  if (chain.strip() != 0) return item.units_per_tile;  // a matrix of its own
   uint64_t units = kPiece;
   for (const Stage& stage : chain.stages) {
     if (stage.op->piece != nullptr) units = std::max(units, stage.op->piece(stage));
   }
   uint64_t unit = 1;
   for (const Stage& stage : chain.stages) {
-    if (stage.op->unit != nullptr) unit = std::max(unit, stage.op->unit(stage));
+    if (stage.op->unit != nullptr) unit = common_multiple(unit, stage.op->unit(stage));
   }
   units = std::max(unit, units - units % unit);
   return std::min(units, std::max(item.units_per_tile, kPiece));
@@ -70,18 +89,17 @@ uint64_t convert_scratch(const Item& item) {
   for (const Stage& stage : chain.stages) {
     if (stage.op->scratch != nullptr) bytes += stage.op->scratch(stage, item, item.units_per_tile);
   }
-  if (is_direct(chain, item.out_count > 0 && item.op == &kConvertOp)) return bytes;
+  if (is_direct(chain, !item.out.empty() && item.op == &kConvertOp)) return bytes;
   return bytes + 2 * piece_bytes(chain, piece_units(chain, item));
 }
 
 // The views of an item's stages over one tile. `gathering`: what the last one fills.
 using Views = std::array<TileView, kMaxStages>;
-std::byte* open_views(const Item& item, ElementRange range, const KernelTable& kernels, const Slot& slot,
-                      std::byte* gathering, Value& value, Views& views) noexcept {
+std::byte* open_views(const Item& item, ElementRange range, const Tables& tables, const KernelTable& kernels,
+                      const Slot& slot, std::byte* gathering, Value& value, Views& views) noexcept {
   const Chain& chain = chain_of(item);
   const size_t stages = chain.stages.size();
   std::byte* free = slot.scratch.data();
-  size_t input = reads_data(chain) ? 1 : 0;
   size_t resident = 0;
   const std::byte* ready = nullptr;
   if (chain.ready_bytes(1) != 0) ready = slot.residents[resident++].data();
@@ -90,12 +108,13 @@ std::byte* open_views(const Item& item, ElementRange range, const KernelTable& k
     views[s] = {.item = &item,
                 .kernels = &kernels,
                 .tile = range,
-                .in = slot.in.subspan(input, stage.op->inputs),
+                .in = stage.op->decodes ? slot.in : std::span<const std::byte* const>(),
                 .out = slot.out,
                 .scratch = free,
                 .ready = ready,
                 .value = &value};
-    input += stage.op->inputs;
+    if (stage.op->encodes && stage.encoded->encoder->measure != nullptr && !slot.out.empty())
+      views[s].measured = tables.table[to_size(item.arg[2])].data();
     if (stage.op->ready_bytes != nullptr) ready += stage.op->ready_bytes(stage) * item.arg[1];
     if (stage.op->scratch != nullptr) free += stage.op->scratch(stage, item, item.units_per_tile);
     if (gathering != nullptr && s + 1 == stages) {
@@ -117,14 +136,14 @@ const std::byte* advanced(const std::byte* data, uint64_t bytes) {
   return data == nullptr ? nullptr : data + bytes;
 }
 
-void convert_run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
-                 Value& value) noexcept {
+void convert_run(const Item& item, uint64_t tile, const Tables& tables, const KernelTable& kernels,
+                 const Slot& slot, Value& value) noexcept {
   const Chain& chain = chain_of(item);
   const size_t stages = chain.stages.size();
   const ElementRange range = range_of(item, tile);
   const std::byte* const data = data_of(chain, slot, range);
   Views views;
-  std::byte* const free = open_views(item, range, kernels, slot, nullptr, value, views);
+  std::byte* const free = open_views(item, range, tables, kernels, slot, nullptr, value, views);
   const bool direct = is_direct(chain, !slot.out.empty());
   const uint64_t step = direct ? range.count : piece_units(chain, item);
   std::byte* const buffers[2] = {free, direct ? free : free + piece_bytes(chain, step)};
@@ -147,14 +166,14 @@ void convert_run(const Item& item, uint64_t tile, const Tables&, const KernelTab
   value.n[2] += seen.inf;
 }
 
-void gather_run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
-                Value& value) noexcept {
+void gather_run(const Item& item, uint64_t tile, const Tables& tables, const KernelTable& kernels,
+                const Slot& slot, Value& value) noexcept {
   const Chain& chain = chain_of(item);
   const size_t stages = chain.stages.size();
   const ElementRange range = range_of(item, tile);
   const std::byte* const data = data_of(chain, slot, range);
   Views views;
-  std::byte* const free = open_views(item, range, kernels, slot, slot.out[0], value, views);
+  std::byte* const free = open_views(item, range, tables, kernels, slot, slot.out[0], value, views);
   const uint64_t step = piece_units(chain, item);
   std::byte* const buffers[2] = {free, free + piece_bytes(chain, step)};
   for (uint64_t done = 0; done < range.count; done += step) {
@@ -167,6 +186,30 @@ void gather_run(const Item& item, uint64_t tile, const Tables&, const KernelTabl
   }
   const Stage& last = chain.stages[stages - 1];
   if (tile + 1 == item.tiles) last.op->gathered(last, views[stages - 1]);
+}
+
+void measure_run(const Item& item, uint64_t tile, const Tables& tables, const KernelTable& kernels,
+                 const Slot& slot, Value& value) noexcept {
+  const Chain& chain = chain_of(item);
+  const size_t stages = chain.stages.size();
+  const ElementRange range = range_of(item, tile);
+  const std::byte* const data = data_of(chain, slot, range);
+  Views views;
+  std::byte* const free = open_views(item, range, tables, kernels, slot, nullptr, value, views);
+  Measure measure;
+  views[stages - 1].measure = &measure;
+  const uint64_t step = piece_units(chain, item);
+  std::byte* const buffers[2] = {free, free + piece_bytes(chain, step)};
+  for (uint64_t done = 0; done < range.count; done += step) {
+    const ElementRange piece{range.first + done, std::min(step, range.count - done)};
+    const std::byte* from = advanced(data, bytes_of(done, chain.in));
+    for (size_t s = 0; s < stages; ++s) {
+      chain.stages[s].op->run(chain.stages[s], views[s], piece, from, buffers[s % 2]);
+      from = buffers[s % 2];
+    }
+  }
+  value.n = {measure.n[0], measure.n[1], measure.n[2], measure.lost};
+  value.x[0] = measure.largest;
 }
 
 std::string cast_word(const Stage& stage) { return "cast " + std::string(dtype_info(stage.to).torch); }
@@ -209,14 +252,12 @@ std::string Chain::word() const {
 }
 
 uint64_t Chain::units_per_tile(uint64_t tile_bytes) const {
-  uint64_t read = decodes() ? stages.front().op->bits(stages.front()) : dtype_bits(in);
-  for (const Stage& stage : stages) {
-    if (stage.op->extra_bits != nullptr) read += stage.op->extra_bits(stage);
-  }
+  if (strip() != 0) return strip() * stages.back().encoded->rows;
+  const uint64_t read = decodes() ? stages.front().op->bits(stages.front()) : dtype_bits(in);
   uint64_t multiple = dtype_bits(in) < 8 && !decodes() ? kSubByteMultiple : 1, rows = 1;
   for (const Stage& stage : stages) {
-    if (stage.op->unit != nullptr) multiple = std::max(multiple, stage.op->unit(stage));
-    if (stage.op->tile_unit != nullptr) multiple = std::max(multiple, stage.op->tile_unit(stage));
+    if (stage.op->unit != nullptr) multiple = common_multiple(multiple, stage.op->unit(stage));
+    if (stage.op->tile_unit != nullptr) multiple = common_multiple(multiple, stage.op->tile_unit(stage));
     if (stage.merge != nullptr) rows = std::max<uint64_t>(stage.merge->cols, 1);
   }
   const uint64_t written = encodes() ? stages.back().op->bits(stages.back()) : dtype_bits(out);
@@ -255,6 +296,7 @@ void Chain::prepare(uint64_t first_matrix, uint64_t matrices, std::byte* ready) 
 const StageOp kCastStage{.word = cast_word, .run = cast_run};
 const TileOp kConvertOp{.id = "convert", .io = convert_io, .run = convert_run, .scratch = convert_scratch};
 const TileOp kExamineOp{.id = "examine", .io = convert_io, .run = convert_run, .scratch = convert_scratch};
+const TileOp kMeasureOp{.id = "measure", .io = convert_io, .run = measure_run, .scratch = convert_scratch};
 const TileOp kGatherOp{.id = "gather", .io = convert_io, .run = gather_run, .scratch = convert_scratch};
 const TileOp kCheckScaleOp{.id = "scale-check", .io = check_io, .run = check_run, .scratch = check_scratch};
 

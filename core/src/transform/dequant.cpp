@@ -3,7 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "layout_codecs.h"
+#include "decoded.h"
 #include "pipe.h"
 #include "restamp.h"
 #include "tftf/base/affix.h"
@@ -19,7 +19,9 @@ namespace {
 
 constexpr std::string_view kNative = "native";
 constexpr std::string_view kAmbiguousId = "nvfp4-ambiguous";
+constexpr std::string_view kUnscaledId = "fp8-unscaled";
 constexpr std::string_view kScaleSuffix = ".qs";
+constexpr std::string_view kColibriPrefix = "colibri-";
 
 uint64_t ref_key(TensorRef ref) { return uint64_t{ref.shard} << 32 | ref.tensor; }
 
@@ -86,6 +88,10 @@ class Dequant final : public Pipe {
         stream.warnings.push_back("No quantised module is selected; all tensors are copied.");
     }
     for (const std::string& note : stream.layouts->notes) stream.warnings.push_back(note);
+    if (work.unscaled > 0)
+      stream.warnings.push_back(grouped_digits(work.unscaled) +
+                                (work.unscaled == 1 ? " FP8 weight has" : " FP8 weights have") +
+                                " no scale: the codes are taken for the values.");
     stream.dequantises = true;
     stream.adds_format = true;
     if (work.dtypes.size() == 1) stream.result_dtype = *work.dtypes.begin();
@@ -96,17 +102,17 @@ class Dequant final : public Pipe {
 
  private:
   struct Work {
-    explicit Work(Stream& s) : stream(s), config(read_quant_config(*s.checkpoint)) {
+    explicit Work(Stream& s) : stream(s) {
       for (size_t i = 0; i < s.tensors.size(); ++i)
         if (!s.tensors[i].added) at.emplace(ref_key(s.tensors[i].source), i);
     }
     Stream& stream;
-    QuantConfig config;
     std::unordered_map<uint64_t, size_t> at;  // of stored tensors, in the stream
     std::unordered_set<size_t> consumed{};
     std::unordered_set<std::string> names{};
     std::unordered_set<DType> dtypes{};
     uint64_t modules = 0;
+    uint64_t unscaled = 0;  // of them
   };
 
   bool selects(const std::string& name) const {
@@ -168,7 +174,7 @@ class Dequant final : public Pipe {
     } else if (!options_.native) {
       to = config_dtype(*work.stream.checkpoint).value_or(to);
     }
-    TFTF_TRY(decode_weight(work.stream, work.config, match, to, weight));
+    TFTF_TRY(decode_weight(work.stream, match, to, weight));
     work.names.insert(weight.name);
     if (weight.name == stored && match.module != stored) {
       weight.name = match.module;
@@ -180,6 +186,7 @@ class Dequant final : public Pipe {
     }
     work.dtypes.insert(to);
     ++work.modules;
+    if (match.layout == kUnscaledId) ++work.unscaled;
     return {};
   }
 
@@ -191,7 +198,7 @@ class Dequant final : public Pipe {
       const auto scales = stream.checkpoint->find(info.name + std::string(kScaleSuffix));
       if (!scales || !selects(info.name)) continue;
       QuantMatch match;
-      match.layout = find_codec(options_.layout)->id;
+      match.layout = find_quant_format(options_.layout)->id;
       match.module = info.name;
       match.weight = ref;
       match.role = "weight";
@@ -247,9 +254,9 @@ Result<std::unique_ptr<Pipe>> make_dequant(const Operation& operation) {
   }
   options.rows = number("rows");
   if (options.rows) {
-    const LayoutCodec* codec = options.layout.empty() ? nullptr : find_codec(options.layout);
+    const bool colibri = options.layout.substr(0, kColibriPrefix.size()) == kColibriPrefix;
     const auto columns = number("cols");
-    if (!columns || codec == nullptr || !codec->stamped)
+    if (!columns || !colibri || !find_quant_format(options.layout)->read())
       return dequant_usage("--rows goes with --cols and the --layout of a colibri container.");
     options.columns = *columns;
     const auto group = number("group-size");
@@ -270,8 +277,8 @@ std::string dequant_obstacle(const Checkpoint& checkpoint) {
   const LayoutReport report = detect_layouts(checkpoint, values);
   std::string unread;
   for (const QuantFinding& finding : report.findings) {
-    const LayoutCodec* codec = find_codec(finding.layout);
-    if ((codec != nullptr && codec->decode != nullptr) || finding.layout == kAmbiguousId) return "";
+    const QuantFormat* format = find_quant_format(finding.layout);
+    if ((format != nullptr && format->read()) || finding.layout == kAmbiguousId) return "";
     unread += (unread.empty() ? "" : ", ") + std::string(finding.layout);
   }
   return unread.empty() ? "Nothing in it is quantised." : "Its layouts are not read: " + unread + ".";

@@ -1,5 +1,11 @@
+// Keeps the tensors whose names match.
+#include <algorithm>
+#include <unordered_set>
+
 #include "pipe.h"
+#include "tftf/base/escape.h"
 #include "tftf/base/glob.h"
+#include "tftf/base/size_text.h"
 
 namespace tftf::transform {
 namespace {
@@ -25,12 +31,38 @@ class Filter final : public Pipe {
         stream.dropped.push_back({stream.checkpoint->info(tensor.source).name, "filter"});
       }
     }
+    warn_of_parted(stream, kept);
     if (kept.empty() && !stream.tensors.empty()) stream.warnings.push_back("The filter keeps no tensor.");
     stream.tensors = std::move(kept);
     return {};
   }
 
  private:
+  // Codes without their scales are of no use to anybody who loads the result.
+  static void warn_of_parted(Stream& stream, const std::vector<StreamTensor>& kept) {
+    std::unordered_set<uint64_t> there;
+    const auto key = [](TensorRef ref) { return uint64_t{ref.shard} << 32 | ref.tensor; };
+    for (const StreamTensor& tensor : kept)
+      if (!tensor.added && tensor.stages.empty()) there.insert(key(tensor.source));
+    for (const QuantFinding& finding : stream.layouts->findings) {
+      uint64_t parted = 0;
+      std::string first;
+      for (const QuantMatch& match : finding.matches) {
+        const bool weight = there.count(key(match.weight)) > 0;
+        const auto lost = std::find_if(
+            match.companions.begin(), match.companions.end(),
+            [&](const QuantCompanion& one) { return (there.count(key(one.tensor)) > 0) != weight; });
+        if (lost == match.companions.end()) continue;
+        if (parted++ == 0) first = quote_name(match.module) + " (" + std::string(lost->role) + ")";
+      }
+      if (parted == 0) continue;
+      stream.warnings.push_back("The filter parts the codes of " + grouped_digits(parted) +
+                                (parted == 1 ? " module" : " modules") + " of layout " +
+                                std::string(finding.layout) + " from their scales or zero points: " + first +
+                                (parted == 1 ? "." : " is the first."));
+    }
+  }
+
   std::vector<Glob> include_, exclude_;
 };
 

@@ -32,15 +32,49 @@ uint64_t nonfinite_after(const TensorData& data, DType to, uint64_t count) {
   return seen.nan + seen.inf;
 }
 
+std::string axes_text(const std::string& option, const std::optional<Axes>& axes) {
+  return axes ? " " + option + (*axes == Axes::kInOut ? "=in-out" : "=out-in") : std::string();
+}
+
+std::optional<Axes> axes_given(const Operation& operation, std::string_view option) {
+  const auto* given = operation.find(option);
+  if (given == nullptr) return std::nullopt;
+  return given->front() == "in-out" ? Axes::kInOut : Axes::kOutIn;
+}
+
+MergeModel model_of(const JsonValue* config) {
+  MergeModel model;
+  if (config == nullptr || !config->is_object()) return model;
+  const auto take = [&model](const JsonValue& section) {
+    if (const auto type = section.string("model_type")) model.types.emplace_back(*type);
+  };
+  take(*config);
+  for (const JsonValue::Member& member : config->members)
+    if (member.second.is_object() && member.first != "text_config") take(member.second);
+  const JsonValue* text = config->get("text_config");
+  if (text != nullptr && text->is_object()) take(*text);
+  const JsonValue* tied = config->get("tie_word_embeddings");
+  if (tied == nullptr && text != nullptr && text->is_object()) tied = text->get("tie_word_embeddings");
+  if (tied != nullptr) model.tied = tied->is_true();
+  return model;
+}
+
 class Merge final : public Pipe {
  public:
-  Merge(std::shared_ptr<const Adapter> adapter, MergeOptions options, bool allow_nonfinite)
-      : adapter_(std::move(adapter)), options_(std::move(options)), allow_nonfinite_(allow_nonfinite) {}
+  Merge(std::shared_ptr<const Adapter> adapter, MergeOptions options, std::string renames,
+        bool allow_nonfinite)
+      : adapter_(std::move(adapter)),
+        options_(std::move(options)),
+        renames_(std::move(renames)),
+        allow_nonfinite_(allow_nonfinite) {}
 
   std::string text() const override {
     return "merge-lora adapter=" + adapter_->fingerprint +
            " adapter-name=" + json_ascii_string(options_.adapter_name) +
-           " scale=" + OrderedJson(options_.scale).dump() +
+           " scale=" + OrderedJson(options_.scale).dump() + axes_text("expert-axes", options_.expert_axes) +
+           axes_text("linear-axes", options_.linear_axes) + renames_ +
+           (options_.parameters_in_order ? " parameters-in-order" : "") + (options_.fit ? " fit" : "") +
+           (options_.untie_head ? " untie-head" : "") +
            (options_.base_is_residual ? " base-is-residual" : "") +
            (allow_nonfinite_ ? " allow-nonfinite" : "");
   }
@@ -50,24 +84,25 @@ class Merge final : public Pipe {
     base.reserve(stream.tensors.size());
     for (const StreamTensor& tensor : stream.tensors)
       base.push_back({tensor.name, tensor.dtype, &tensor.shape});
-    const JsonValue* config = stream.checkpoint->config();
-    const JsonValue* tied = config == nullptr ? nullptr : config->get("tie_word_embeddings");
-    Result<MergeResolution> resolved =
-        resolve_merge(adapter_, base, options_, tied != nullptr && tied->is_true());
+    MergeModel model = model_of(stream.checkpoint->config());
+    for (const auto& [path, value] : stream.config_members)  // of a merge before this one
+      if (path.back() == "tie_word_embeddings") model.tied = value == "true";
+    Result<MergeResolution> resolved = resolve_merge(adapter_, base, options_, model);
     if (!resolved) return std::move(resolved).error();
+    std::vector<StreamTensor> added;  // made of what the base's tensors are before this merge
+    for (const MergeResolution::Added& one : resolved->added) {
+      if (one.data != nullptr) {
+        const DType held = one.program == nullptr ? one.data->dtype : DType::F64;
+        TFTF_TRY(check_finite(*one.data, held, one.name, stream.warnings));
+      }
+      added.push_back(make_added(one, stream));
+    }
     for (const MergeResolution::Change& change : resolved->changes) {
       TFTF_TRY(check_finite(change, stream.tensors[change.base], stream.warnings));
       apply_change(change, stream.tensors[change.base]);
     }
-    for (const MergeResolution::Added& added : resolved->added) {
-      TFTF_TRY(check_finite(*added.data, added.data->dtype, added.name, stream.warnings));
-      StreamTensor tensor{.name = added.name, .dtype = added.data->dtype, .shape = added.data->shape};
-      tensor.source = stream.checkpoint->order.front();
-      tensor.provided = provided(added.data);
-      tensor.added = true;
-      tensor.stages.push_back({.op = &kCastStage, .from = tensor.dtype, .to = tensor.dtype});
-      stream.tensors.push_back(std::move(tensor));
-    }
+    for (StreamTensor& tensor : added) stream.tensors.push_back(std::move(tensor));
+    follow_config(*resolved, stream);
     for (const std::string& notice : adapter_->notices) stream.warnings.push_back(notice);
     for (const std::string& notice : resolved->notices) stream.warnings.push_back(notice);
     for (const NamedTensor& tensor : adapter_->tensors) stream.held_bytes += tensor.data.bytes.size();
@@ -108,6 +143,45 @@ class Merge final : public Pipe {
                  .tensor = name};
   }
 
+  StreamTensor make_added(const MergeResolution::Added& added, const Stream& stream) const {
+    StreamTensor tensor{.name = added.name};
+    if (added.copy_of) {
+      tensor = stream.tensors[*added.copy_of];
+      tensor.name = added.name;
+    } else {
+      tensor.dtype = added.data->dtype;
+      tensor.shape = added.data->shape;
+      tensor.source = stream.checkpoint->order.front();
+      tensor.provided = provided(added.data);
+      tensor.added = true;
+    }
+    Stage stage{.op = &kCastStage, .from = tensor.dtype, .to = tensor.dtype};
+    if (added.program != nullptr) {
+      stage.op = &kMergeStage;
+      stage.merge = added.program;
+      stage.allow_nonfinite = allow_nonfinite_;
+    }
+    tensor.stages.push_back(std::move(stage));
+    return tensor;
+  }
+
+  // What config.json says of the embeddings follows them.
+  static void follow_config(const MergeResolution& resolved, Stream& stream) {
+    const JsonValue* config = stream.checkpoint->config();
+    if (config == nullptr || !config->is_object()) return;
+    const JsonValue* text = config->get("text_config");
+    const auto set = [&](const std::string& key, const std::string& value, bool needed) {
+      bool there = false;
+      if (text != nullptr && text->is_object() && text->find(key) != nullptr) {
+        stream.config_members.push_back({{"text_config", key}, value});
+        there = true;
+      }
+      if (config->find(key) != nullptr || (needed && !there)) stream.config_members.push_back({{key}, value});
+    };
+    if (resolved.unties) set("tie_word_embeddings", "false", true);
+    if (resolved.vocab_size) set("vocab_size", std::to_string(*resolved.vocab_size), false);
+  }
+
   void apply_change(const MergeResolution::Change& change, StreamTensor& tensor) const {
     DType from = tensor.dtype;
     if (change.replacement != nullptr) {
@@ -128,6 +202,7 @@ class Merge final : public Pipe {
 
   std::shared_ptr<const Adapter> adapter_;
   MergeOptions options_;
+  std::string renames_;  // as text
   bool allow_nonfinite_;
 };
 
@@ -143,7 +218,24 @@ Result<std::unique_ptr<Pipe>> make_merge(const Operation& operation) {
   options.base_is_residual =
       operation.find("base-is-residual") != nullptr || operation.find("force") != nullptr;
   options.strict = operation.find("strict") != nullptr;
+  options.expert_axes = axes_given(operation, "expert-axes");
+  options.linear_axes = axes_given(operation, "linear-axes");
+  options.parameters_in_order = operation.find("parameters-in-order") != nullptr;
+  options.fit = operation.find("fit") != nullptr;
+  options.untie_head = operation.find("untie-head") != nullptr;
+  std::string renames;
+  for (const Operation::Given& given : operation.options) {
+    if (given.name != "rename-adapter") continue;
+    Result<Regex> pattern = Regex::compile(given.values[0]);
+    if (!pattern) return std::move(pattern).error();
+    Result<RegexTemplate> replacement = pattern->parse_template(given.values[1]);
+    if (!replacement) return std::move(replacement).error();
+    options.renames.emplace_back(*std::move(pattern), *std::move(replacement));
+    renames +=
+        " rename-adapter=" + json_ascii_string(given.values[0]) + "->" + json_ascii_string(given.values[1]);
+  }
   return std::unique_ptr<Pipe>(std::make_unique<Merge>(operation.adapter, std::move(options),
+                                                       std::move(renames),
                                                        operation.find("allow-nonfinite") != nullptr));
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "merge_turns.h"
 #include "tftf/base/checked.h"
 #include "tftf/simd/cast.h"
 #include "tftf/simd/floats.h"
@@ -35,9 +36,10 @@ void widen(const TensorData& tensor, uint64_t first, uint64_t count, T* to) {
 template <class T, class Put>
 void each_element(const Factor& factor, uint64_t matrix, Put put) {
   const TensorData& tensor = *factor.tensor;
-  const uint64_t base = matrix * factor.matrix_step;
-  const auto scaled = [&](uint64_t i, T value) {
-    return factor.row_scale == nullptr ? value : element<T>(*factor.row_scale, i) * value;
+  const uint64_t base = factor.first + matrix * factor.matrix_step;
+  const auto scaled = [&](uint64_t i, uint64_t j, T value) {
+    if (factor.row_scale != nullptr) value = element<T>(*factor.row_scale, i) * value;
+    return factor.col_scale == nullptr ? value : element<T>(*factor.col_scale, j) * value;
   };
   if (factor.core != nullptr) {
     const uint64_t inner = factor.core->shape[1];
@@ -71,7 +73,7 @@ void each_element(const Factor& factor, uint64_t matrix, Put put) {
       }
       for (uint64_t n = 0; n < count; ++n) {
         const uint64_t i = by_rows ? line : done + n, j = by_rows ? done + n : line;
-        put(i, j, scaled(i, run[n]));
+        put(i, j, scaled(i, j, run[n]));
       }
     }
   }
@@ -93,51 +95,6 @@ void fill_panels(const Factor& factor, uint64_t matrix, T* to) {
     for (uint64_t k = 0; k < rank; ++k) to[at(k, j)] = 0;
 }
 
-using Square = std::vector<double>;  // n x n, row-major
-
-Square product(const Square& a, const Square& b, uint64_t n) {
-  Square c(a.size(), 0.0);
-  for (uint64_t i = 0; i < n; ++i)
-    for (uint64_t k = 0; k < n; ++k)
-      for (uint64_t j = 0; j < n; ++j) c[to_size(i * n + j)] += a[to_size(i * n + k)] * b[to_size(k * n + j)];
-  return c;
-}
-
-// (I - Q)(I + Q)^-1 for skew Q. Its transpose X solves (I - Q) X = I + Q; the diagonal of a skew matrix plus I never
-// vanishes, so that elimination with pivots always succeeds.
-Square cayley(const Square& q, uint64_t n) {
-  Square a(q.size()), x(q.size());
-  for (uint64_t i = 0; i < n; ++i)
-    for (uint64_t j = 0; j < n; ++j) {
-      a[to_size(i * n + j)] = (i == j ? 1.0 : 0.0) - q[to_size(i * n + j)];
-      x[to_size(i * n + j)] = (i == j ? 1.0 : 0.0) + q[to_size(i * n + j)];
-    }
-  for (uint64_t c = 0; c < n; ++c) {
-    uint64_t pivot = c;
-    for (uint64_t r = c + 1; r < n; ++r)
-      if (std::fabs(a[to_size(r * n + c)]) > std::fabs(a[to_size(pivot * n + c)])) pivot = r;
-    for (uint64_t j = 0; j < n && pivot != c; ++j) {
-      std::swap(a[to_size(c * n + j)], a[to_size(pivot * n + j)]);
-      std::swap(x[to_size(c * n + j)], x[to_size(pivot * n + j)]);
-    }
-    for (uint64_t r = 0; r < n; ++r) {
-      if (r == c) continue;
-      const double f = a[to_size(r * n + c)] / a[to_size(c * n + c)];
-      if (f == 0) continue;
-      for (uint64_t j = 0; j < n; ++j) {
-        a[to_size(r * n + j)] -= f * a[to_size(c * n + j)];
-        x[to_size(r * n + j)] -= f * x[to_size(c * n + j)];
-      }
-    }
-    for (uint64_t j = 0; j < n; ++j) x[to_size(c * n + j)] /= a[to_size(c * n + c)];
-    for (uint64_t j = n; j-- > 0;) a[to_size(c * n + j)] /= a[to_size(c * n + c)];
-  }
-  Square r(q.size());
-  for (uint64_t i = 0; i < n; ++i)
-    for (uint64_t j = 0; j < n; ++j) r[to_size(i * n + j)] = x[to_size(j * n + i)];
-  return r;
-}
-
 // I + 2Q + 2Q^2 ... with `terms` terms; the last power has the weight 1, but never the second.
 Square neumann(const Square& q, uint64_t n, uint32_t terms) {
   Square r(q.size(), 0.0), power = q;
@@ -148,13 +105,13 @@ Square neumann(const Square& q, uint64_t n, uint32_t terms) {
   };
   add(2);
   if (terms < 3) return r;
-  power = product(power, q, n);
+  power = square_product(power, q, n);
   add(2);
   for (uint32_t t = 3; t + 1 < terms; ++t) {
-    power = product(power, q, n);
+    power = square_product(power, q, n);
     add(2);
   }
-  power = product(power, q, n);
+  power = square_product(power, q, n);
   add(1);
   return r;
 }
@@ -219,6 +176,7 @@ MergeLayout merge_layout(const MergeProgram& program) {
   take(layout.rotation, program.rotation == nullptr
                             ? 0
                             : program.rotation->shape[0] * program.block_size * program.block_size);
+  take(layout.turn, elements_of(program.turn));
   take(layout.magnitude, elements_of(program.magnitude));
   return layout;
 }
@@ -233,6 +191,7 @@ void prepare_merge(const MergeProgram& program, uint64_t matrix, T* ready) {
   if (program.multiplier != nullptr)
     widen(*program.multiplier, 0, elements_of(program.multiplier), ready + at.multiplier);
   if (program.rotation != nullptr) fill_rotation(program, ready + at.rotation);
+  if (program.turn != nullptr) prepare_turn(program, ready + at.turn);
   if (program.magnitude != nullptr)
     widen(*program.magnitude, 0, elements_of(program.magnitude), ready + at.magnitude);
 }

@@ -12,7 +12,7 @@ namespace tftf::transform {
 struct MergeLayout {
   uint64_t left = 0, right = 0, left2 = 0, right2 = 0;  // right factors in panels (simd/product.h)
   // kKronecker: a factor that is stored whole is in left or left2; one that is a product is worked out row by row.
-  uint64_t multiplier = 0, rotation = 0, magnitude = 0;
+  uint64_t multiplier = 0, rotation = 0, turn = 0, magnitude = 0;
   uint64_t total = 0;
 };
 MergeLayout merge_layout(const MergeProgram& program);

@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "merge_factors.h"
+#include "merge_rectangles.h"
+#include "merge_turns.h"
 #include "stage.h"
 #include "tftf/base/checked.h"
 #include "tftf/simd/cast.h"
@@ -28,7 +30,7 @@ bool is_plain(const Stage& stage) {
   const MergeProgram& p = *stage.merge;
   const bool dtypes = is_wide(stage) ? stage.from == DType::F64 : stage.from != DType::F64;
   return dtypes && p.delta == MergeProgram::Delta::kProduct && p.multiplier == nullptr &&
-         p.rotation == nullptr && p.magnitude == nullptr && p.set_rows == nullptr;
+         p.rotation == nullptr && p.turn == nullptr && p.magnitude == nullptr && p.set_rows == nullptr;
 }
 
 // Most elements of a block: several rows, a row, or a strip of one.
@@ -108,11 +110,12 @@ class MergeRun {
     in_ = in;
     out_ = out;
     if (is_plain(stage_)) {
-      each_rectangle(piece, program_.rows, [this](Rectangle r) { merge_rectangle(r); });
+      each_rectangle(program_, piece, program_.rows, [this](const Rectangle& r) { merge_rectangle(r); });
+      canonicalise(piece.count);
       return lost_;
     }
-    each_rectangle(piece, kBlockRows, [this](Rectangle r) {
-      for_strips(r, [this](Rectangle strip) {
+    each_rectangle(program_, piece, kBlockRows, [this](const Rectangle& r) {
+      for_strips(program_, r, block_elements(program_), [this](const Rectangle& strip) {
         work(strip);
         if (view_.gathering != nullptr) return add_squares(strip);
         if (program_.by_columns()) {
@@ -123,6 +126,7 @@ class MergeRun {
         finish(strip);
       });
     });
+    if (view_.gathering == nullptr) canonicalise(piece.count);
     return lost_;
   }
 
@@ -147,47 +151,6 @@ class MergeRun {
     T* values = nullptr;
     uint64_t matrix = UINT64_MAX, row = UINT64_MAX;
   };
-
-  // Rows [row, row + rows) of one matrix, columns [begin, end) of it; `at`: its first element, counted from the
-  // piece's first one, and rows lie program.cols apart.
-  struct Rectangle {
-    uint64_t matrix = 0, row = 0, rows = 0, begin = 0, end = 0, at = 0;
-    uint64_t width() const { return end - begin; }
-  };
-
-  // A run of elements as rectangles: the rest of a row, whole rows, the begin of a row.
-  template <class Body>
-  void each_rectangle(ElementRange piece, uint64_t most_rows, Body body) {
-    const uint64_t cols = program_.cols, rows = program_.rows;
-    for (uint64_t done = 0; done < piece.count;) {
-      const uint64_t at = piece.first + done, left = piece.count - done;
-      Rectangle r{
-          .matrix = at / cols / rows, .row = at / cols % rows, .rows = 1, .begin = at % cols, .at = done};
-      r.end = std::min(cols, r.begin + left);
-      if (r.begin == 0 && left >= cols) r.rows = std::min({left / cols, rows - r.row, most_rows});
-      body(r);
-      done += r.rows * r.width();
-    }
-  }
-
-  // Cuts rectangles that exceed a block, unless rows have to stay whole.
-  template <class Body>
-  void for_strips(const Rectangle& r, Body body) {
-    const uint64_t most = block_elements(program_);
-    const uint64_t width = std::min(r.width(), most),
-                   rows = std::max<uint64_t>(1, most / std::max<uint64_t>(width, 1));
-    for (uint64_t row = 0; row < r.rows; row += rows) {
-      for (uint64_t column = r.begin; column < r.end; column += width) {
-        Rectangle strip = r;
-        strip.row = r.row + row;
-        strip.rows = std::min(rows, r.rows - row);
-        strip.begin = column;
-        strip.end = std::min(r.end, column + width);
-        strip.at = r.at + row * program_.cols + (column - r.begin);
-        body(strip);
-      }
-    }
-  }
 
   const T* ready(uint64_t matrix) const {
     return reinterpret_cast<const T*>(view_.ready + matrix * merge_ready_bytes(stage_));
@@ -240,8 +203,11 @@ class MergeRun {
            width);
     }
     add_delta(r);
-    if (program_.multiplier != nullptr) multiply(r);
+    const bool multiplied_last = program_.turn_kind == MergeProgram::Turn::kButterfly;
+    if (program_.multiplier != nullptr && !multiplied_last) multiply(r);
     if (program_.rotation != nullptr) rotate(r);
+    if (program_.turn != nullptr) turn(r);
+    if (program_.multiplier != nullptr && multiplied_last) multiply(r);
   }
 
   void add_delta(const Rectangle& r) {
@@ -259,7 +225,16 @@ class MergeRun {
         for (uint64_t i = 0; i < count; ++i) delta_[i] *= other_[i];
         break;
       case Delta::kKronecker:
-        for (uint64_t i = 0; i < r.rows; ++i) kronecker(r, r.row + i, delta_ + i * r.width());
+        for (uint64_t i = 0; i < r.rows; ++i) {
+          if (program_.kronecker_stack != 0) {
+            stacked_kronecker(r, r.row + i, delta_ + i * r.width());
+          } else {
+            kronecker(r, r.row + i, delta_ + i * r.width());
+          }
+        }
+        break;
+      case Delta::kTiled:
+        for (uint64_t i = 0; i < r.rows; ++i) tile(r, r.row + i, delta_ + i * r.width());
         break;
     }
     const T s = static_cast<T>(program_.scale);
@@ -302,11 +277,42 @@ class MergeRun {
     }
   }
 
+  // Matrix m of the stack is kron(one, two[m]), and the weight's elements are those of all, one behind the other.
+  void stacked_kronecker(const Rectangle& r, uint64_t row, T* to) {
+    const uint64_t rows2 = program_.left2.rows / program_.kronecker_stack, cols2 = kronecker_.cols2;
+    const uint64_t cols = kronecker_.cols1 * cols2, rows = kronecker_.rows1 * rows2;
+    for (uint64_t column = r.begin; column < r.end;) {
+      const uint64_t at = row * program_.cols + column;
+      const uint64_t made_row = at / cols % rows, made_column = at % cols, d = made_column % cols2;
+      const T* one =
+          kronecker_row(r.matrix, program_.left, at_.left, program_.right, at_.right, made_row / rows2, one_);
+      const T* two = ready(r.matrix) + at_.left2 + (at / cols / rows * rows2 + made_row % rows2) * cols2;
+      const uint64_t run = std::min(cols2 - d, r.end - column);
+      for (uint64_t j = 0; j < run; ++j) *to++ = one[made_column / cols2] * two[d + j];
+      column += run;
+    }
+  }
+
+  void tile(const Rectangle& r, uint64_t row, T* to) const {
+    const Factor& tile = program_.left;
+    const T* from = ready(r.matrix) + at_.left + row % tile.rows * tile.cols;
+    for (uint64_t column = r.begin; column < r.end; ++column) *to++ = from[column % tile.cols];
+  }
+
   void multiply(const Rectangle& r) {
     const T* by = ready(r.matrix) + at_.multiplier;
+    const uint64_t run = program_.multiplier_run;
     T* x = x_;
     for (uint64_t i = 0; i < r.rows; ++i)
-      for (uint64_t j = r.begin; j < r.end; ++j) *x++ *= by[program_.multiplies_rows ? r.row + i : j];
+      for (uint64_t j = r.begin; j < r.end; ++j)
+        *x++ *= by[program_.multiplies_rows ? r.row + i : run == 1 ? j : j / run];
+  }
+
+  // Rows are whole here, too.
+  void turn(const Rectangle& r) {
+    const T* ready_turn = ready(r.matrix) + at_.turn;
+    for (uint64_t i = 0; i < r.rows; ++i)
+      turn_row(program_, ready_turn, r.row + i, x_ + i * program_.cols, delta_);
   }
 
   // Rows are whole here.
@@ -401,6 +407,13 @@ class MergeRun {
           std::isfinite(element_as_f64(stage_.from, was, i)))
         ++lost_;
     }
+  }
+
+  // Which NaN a sum gives depends on the processor: one is written for all.
+  void canonicalise(uint64_t count) const {
+    Scan seen;
+    kernels_.scan(stage_.to, out_, 0, count, seen);
+    if (seen.nan != 0) canonicalise_nan(stage_.to, out_, count);
   }
 
   const Stage& stage_;

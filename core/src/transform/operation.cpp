@@ -50,7 +50,10 @@ Result<void> check_value(const Operation& operation, const OptionInfo& option,
       break;
     }
     case OptionKind::kSize:
-      if (auto size = parse_size(values[0]); !size) return std::move(size).error();
+      if (auto size = parse_size(values[0]); !size)
+        return std::move(size).error();
+      else if (*size == 0)
+        return usage(operation, name, "is 0, where some bytes have to fit", values[0]);
       break;
     case OptionKind::kRule: {
       auto pattern = Regex::compile(values[0]);
@@ -72,6 +75,22 @@ Result<void> check_value(const Operation& operation, const OptionInfo& option,
   return {};
 }
 
+// Short names of dtypes, as command lines of many programs have them.
+constexpr std::pair<std::string_view, std::string_view> kDtypeWords[] = {
+    {"bf16", "bfloat16"}, {"fp16", "float16"}, {"f16", "float16"}, {"half", "float16"},  {"fp32", "float32"},
+    {"f32", "float32"},   {"fp64", "float64"}, {"f64", "float64"}, {"double", "float64"}};
+
+// Which other operations have the option, for a hint: " (it belongs to --key-filter)".
+std::string owners_text(std::string_view token, const OperationInfo* but) {
+  std::string owners;
+  for (const OperationInfo& info : all_operations()) {
+    if (&info == but || info.activator.empty() || token.substr(0, 2) != "--") continue;
+    if (info.option(token.substr(2)) == nullptr) continue;
+    owners += (owners.empty() ? "" : " or ") + std::string(info.activator);
+  }
+  return owners.empty() ? "" : "; it belongs to " + owners + ", which has to stand before it";
+}
+
 // The arguments of one section, from behind its activator to the next one.
 class SectionReader {
  public:
@@ -84,7 +103,8 @@ class SectionReader {
       const OptionInfo* option = nullptr;
       if (is_flag(token)) {
         option = info_.option(std::string_view(token).substr(2));
-        if (option == nullptr) return error("has no option " + quote_name(token));
+        if (option == nullptr)
+          return error("has no option " + quote_name(token) + owners_text(token, &info_));
         ++at_;
       } else {
         option = info_.option(info_.bare);
@@ -119,15 +139,16 @@ class SectionReader {
       }
       given.values.push_back(tokens_[at_]);
     }
-    if (option.kind == OptionKind::kChoice) {  // exact here, and in the chain's own spelling
-      const auto& choices = option.chain_choices.empty() ? option.choices : option.chain_choices;
-      const auto known = std::find(choices.begin(), choices.end(), given.values[0]);
-      if (known == choices.end()) {
+    if (option.kind == OptionKind::kChoice) {
+      const auto known = find_choice(option, given.values[0]);
+      if (!known) {
         return error("--" + given.name + " is " + quote_name(given.values[0]) + ", which is not one of " +
-                     listed(choices));
+                     listed(option.choices));
       }
-      given.values[0] = option.choices[static_cast<size_t>(known - choices.begin())];
+      given.values[0] = *known;
     }
+    if (!option.repeatable && operation_.find(given.name) != nullptr)
+      return error("--" + given.name + " is given twice");
     operation_.options.push_back(std::move(given));
     return {};
   }
@@ -200,7 +221,28 @@ const OperationInfo* find_operation(std::string_view id) {
   return nullptr;
 }
 
-Result<void> check_operation(const Operation& operation) {
+std::optional<std::string_view> find_choice(const OptionInfo& option, std::string_view word) {
+  const auto among = [&](std::string_view wanted) -> std::optional<std::string_view> {
+    for (const std::string_view choice : option.choices)
+      if (same_word(choice, wanted)) return choice;
+    return std::nullopt;
+  };
+  if (const auto choice = among(word)) return choice;
+  for (const auto& [short_name, dtype] : kDtypeWords)
+    if (same_word(short_name, word)) return among(dtype);
+  return std::nullopt;
+}
+
+void spell_out_choices(Operation& operation) {
+  const OperationInfo* info = find_operation(operation.id);
+  for (Operation::Given& given : operation.options) {
+    const OptionInfo* option = info == nullptr ? nullptr : info->option(given.name);
+    if (option == nullptr || option->kind != OptionKind::kChoice || given.values.size() != 1) continue;
+    if (const auto choice = find_choice(*option, given.values[0])) given.values[0] = *choice;
+  }
+}
+
+Result<void> check_options(const Operation& operation) {
   const OperationInfo* info = find_operation(operation.id);
   if (info == nullptr) {
     return Error{.code = ErrorCode::kUsage,
@@ -213,7 +255,12 @@ Result<void> check_operation(const Operation& operation) {
       return usage(operation, given.name, "has a wrong number of values");
     TFTF_TRY(check_value(operation, *option, given.values));
   }
-  for (const OptionInfo& option : info->options) {
+  return {};
+}
+
+Result<void> check_operation(const Operation& operation) {
+  TFTF_TRY(check_options(operation));
+  for (const OptionInfo& option : find_operation(operation.id)->options) {
     if (option.required && operation.find(option.name) == nullptr) {
       return usage(operation, std::string(option.name), "is missing");
     }
@@ -262,28 +309,30 @@ OrderedJson operations_json(const Checkpoint* checkpoint) {
   return list;
 }
 
+const OperationInfo* find_activator(std::string_view word) {
+  for (const OperationInfo& info : all_operations())
+    if (!info.activator.empty() && info.activator == word) return &info;
+  return nullptr;
+}
+
 Result<std::vector<Operation>> parse_chain(std::span<const std::string> tokens) {
-  const auto activated = [](const std::string& token) -> const OperationInfo* {
-    for (const OperationInfo& info : all_operations()) {
-      if (!info.activator.empty() && info.activator == token) return &info;
-    }
-    return nullptr;
-  };
   std::vector<Operation> chain;
   for (size_t at = 0; at < tokens.size();) {
-    const OperationInfo* info = activated(tokens[at]);
+    const OperationInfo* info = find_activator(tokens[at]);
     if (info == nullptr) {
       std::vector<std::string_view> known;
       for (const OperationInfo& other : all_operations()) {
         if (!other.activator.empty()) known.push_back(other.activator);
       }
+      const std::string owners = owners_text(tokens[at], nullptr);
       return Error{.code = ErrorCode::kUsage,
-                   .message = quote_name(tokens[at]) +
-                              " stands before any pipe; a chain begins with one of " + listed(known) + ".",
+                   .message = quote_name(tokens[at]) + " stands before any operation" +
+                              (owners.empty() ? "; a chain begins with one of " + listed(known) : owners) +
+                              ".",
                    .found = tokens[at]};
     }
     size_t end = ++at;
-    while (end < tokens.size() && activated(tokens[end]) == nullptr) ++end;
+    while (end < tokens.size() && find_activator(tokens[end]) == nullptr) ++end;
     Result<Operation> operation = SectionReader(*info, tokens.subspan(at, end - at)).read();
     if (!operation) return std::move(operation).error();
     chain.push_back(*std::move(operation));

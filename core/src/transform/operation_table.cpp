@@ -7,7 +7,6 @@ namespace {
 
 constexpr std::string_view kAnyDtypes[] = {"float32", "float16", "bfloat16", "float64"};
 constexpr std::string_view kDequantDtypes[] = {"bfloat16", "float16", "float32"};
-constexpr std::string_view kDequantChainDtypes[] = {"bf16", "fp16", "fp32"};
 
 constexpr OptionInfo kAllowUnscaled{.name = "allow-unscaled",
                                     .kind = OptionKind::kFlag,
@@ -41,17 +40,24 @@ constexpr OptionInfo kCastOptions[] = {{.name = "dtype",
                                         .help = "Leave integers and booleans as they are"},
                                        kAllowUnscaled};
 
+constexpr std::string_view kWeightScaleSenses[] = {"multiply", "divide"};
+
 constexpr OptionInfo kDequantFp8Options[] = {
     {.name = "dtype",
      .kind = OptionKind::kChoice,
      .fallback = "bfloat16",
      .choices = kDequantDtypes,
-     .chain_choices = kDequantChainDtypes,
      .help = "Dtype of the result"},
     {.name = "block-size",
      .kind = OptionKind::kInteger,
      .unit = "elements",
      .help = "Rows and columns that one scale covers; else weight_block_size of config.json, else 128"},
+    {.name = "weight-scale",
+     .kind = OptionKind::kChoice,
+     .choices = kWeightScaleSenses,
+     .help =
+         "What a plain weight_scale does where neither configuration nor marker tells; every known producer "
+         "multiplies"},
     kAllowUnscaled,
     {.name = "device",
      .help = "Taken for the original's sake: everything runs on the processor",
@@ -119,22 +125,31 @@ constexpr OptionInfo kRepackOptions[] = {{.name = "to",
                                           .help = "Layout to write",
                                           .required = true}};
 
+constexpr std::string_view kAxes[] = {"out-in", "in-out"};
+
 constexpr OptionInfo kMergeOptions[] = {
     {.name = "adapter",
      .kind = OptionKind::kPath,
-     .help = "Adapter: adapter_model.safetensors, its folder, a training folder, or a distributed checkpoint",
-     .required = true},
+     .help = "Adapter: adapter_model.safetensors, its folder, a training folder, or a distributed "
+             "checkpoint; several "
+             "merge in the order given",
+     .required = true,
+     .repeatable = true},
     {.name = "adapter-config",
      .kind = OptionKind::kPath,
-     .help = "adapter_config.json to use instead of the one beside the adapter"},
+     .help = "adapter_config.json to use instead of the one beside the adapter",
+     .repeatable = true},
     {.name = "adapter-name",
      .kind = OptionKind::kText,
      .fallback = "default",
-     .help = "Name of the adapter in the names of its tensors"},
+     .help = "Name of the adapter in the names of its tensors",
+     .repeatable = true},
     {.name = "scale",
      .kind = OptionKind::kNumber,
      .fallback = "1",
-     .help = "Strength: multiplies the adapter's own scale"},
+     .help =
+         "Strength: multiplies the adapter's own scale; of several adapters once for all, or once for each",
+     .repeatable = true},
     {.name = "allow-nonfinite",
      .kind = OptionKind::kFlag,
      .help = "Write results that are infinite or NaN where the base was finite"},
@@ -143,6 +158,31 @@ constexpr OptionInfo kMergeOptions[] = {
      .kind = OptionKind::kFlag,
      .help = "The base is the one that the adapter's initialisation (PiSSA, OLoRA, ...) has left behind"},
     {.name = "force", .kind = OptionKind::kFlag, .help = "The same as --base-is-residual"},
+    {.name = "expert-axes",
+     .kind = OptionKind::kChoice,
+     .choices = kAxes,
+     .help = "How stacked experts are stored, where shapes and PEFT's version do not tell"},
+    {.name = "linear-axes",
+     .kind = OptionKind::kChoice,
+     .choices = kAxes,
+     .help = "How square weights are stored, where neither the adapter's other weights nor model_type tell"},
+    {.name = "parameters-in-order",
+     .kind = OptionKind::kFlag,
+     .help = "Where pairs fit several stacked parameters alike, the innermost pair belongs to the one that "
+             "target_parameters names first"},
+    {.name = "fit",
+     .kind = OptionKind::kFlag,
+     .help = "Bring the adapter's names and experts to those of the model, where there is one way to do it"},
+    {.name = "rename-adapter",
+     .kind = OptionKind::kRule,
+     .help = "Pattern and replacement for the module names of the adapter alone, as for Python's re.sub; in "
+             "order",
+     .repeatable = true},
+    {.name = "untie-head",
+     .kind = OptionKind::kFlag,
+     .help = "Write an output head that is tied to the embeddings apart, where the adapter changes one of "
+             "the two; "
+             "config.json says so"},
     {.name = "device",
      .help = "Taken for the original's sake: everything runs on the processor",
      .ignored = true}};
@@ -186,8 +226,8 @@ constexpr OperationInfo kOperations[] = {
     {.id = "dequant",
      .title = "Dequantise",
      .summary = "Turns quantised weights of any layout that is read into plain floats",
-     .activator = "",
-     .bare = "",
+     .activator = "--dequant",
+     .bare = "dtype",
      .options = kDequantOptions,
      .layouts = "quantised weights of a layout that is read",
      .writes = "plain floats; scales and the like go, config.json loses its quantisation section",
@@ -196,8 +236,8 @@ constexpr OperationInfo kOperations[] = {
     {.id = "quantize",
      .title = "Quantise",
      .summary = "Rounds float matrices to a quantised layout, without calibration data",
-     .activator = "",
-     .bare = "",
+     .activator = "--quantize",
+     .bare = "to",
      .options = kQuantizeOptions,
      .layouts = "float matrices, or quantised weights of a layout that is read",
      .writes = "codes and scales of the chosen layout",
@@ -206,8 +246,8 @@ constexpr OperationInfo kOperations[] = {
     {.id = "repack",
      .title = "Repack",
      .summary = "Puts quantised weights into another container, their codes untouched",
-     .activator = "",
-     .bare = "",
+     .activator = "--repack",
+     .bare = "to",
      .options = kRepackOptions,
      .layouts = "FP8 with block scales, or colibri FP8",
      .writes = "the same codes and scales in the chosen layout",
@@ -246,8 +286,8 @@ constexpr OperationInfo kOperations[] = {
     {.id = "reshard",
      .title = "Reshard",
      .summary = "Packs the tensors into shards of another size, or one file",
-     .activator = "",
-     .bare = "",
+     .activator = "--reshard",
+     .bare = "max-shard-size",
      .options = kReshardOptions,
      .layouts = "",
      .writes = "the same tensors in other files, with a new index",

@@ -21,6 +21,7 @@ constexpr std::string_view kNeverCopied[] = {
     "*.tftf-part",   ".tftf-journal",   "*.tftf-journal"};
 // A lone file may lie in any folder: only what is known to belong to a model goes with it.
 constexpr std::string_view kKnown[] = {"config.json",
+                                       "adapter_config.json",
                                        "generation_config.json",
                                        "tokenizer*",
                                        "vocab*",
@@ -103,13 +104,26 @@ std::vector<size_t> pack_shards(const std::vector<uint64_t>& tensor_bytes, uint6
   return starts;
 }
 
-std::string shard_name(size_t index, size_t count) {
+OutputNames output_names(const Checkpoint& checkpoint) {
+  OutputNames names;
+  if (checkpoint.shards.empty()) return names;
+  const std::string& path = checkpoint.shards.front().name;
+  const std::string_view file = std::string_view(path).substr(path.rfind('/') + 1);
+  names.one_file = checkpoint.shards.size() == 1 && file == "adapter_model.safetensors";
+  if (names.one_file) names.stem = "adapter_model";
+  for (const std::string_view end : {".safetensors", ".", "-"})
+    if (file.starts_with("diffusion_pytorch_model" + std::string(end)))
+      names.stem = "diffusion_pytorch_model";
+  return names;
+}
+
+std::string shard_name(size_t index, size_t count, std::string_view stem) {
   const std::string of = std::to_string(count);
   const size_t width = std::max<size_t>(5, of.size());
   const auto padded = [width](const std::string& digits) {
     return std::string(width - digits.size(), '0') + digits;
   };
-  return "model-" + padded(std::to_string(index + 1)) + "-of-" + padded(of) + ".safetensors";
+  return std::string(stem) + "-" + padded(std::to_string(index + 1)) + "-of-" + padded(of) + ".safetensors";
 }
 
 Metadata output_metadata(const Checkpoint& checkpoint, bool add_format, bool data_changed) {

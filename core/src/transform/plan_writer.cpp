@@ -5,18 +5,16 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "conversion_items.h"
+#include "run_results.h"
 #include "side_plan.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
+#include "tftf/quant/registry.h"
 #include "tftf/transform/output_layout.h"
 
 namespace tftf::transform {
 namespace {
-
-// What the run counts, by phase and item: which tensor of the result, or which divisor, a Value is about.
-struct Owners {
-  std::vector<std::vector<uint32_t>> by_phase;
-};
 
 class Writer {
  public:
@@ -28,7 +26,8 @@ class Writer {
         request_(request),
         builder_(work, PlanOptions{.tile_bytes = request.tile_bytes}),
         tensors_(std::make_shared<std::vector<DeclaredTensor>>()),
-        owners_(std::make_shared<Owners>()) {}
+        results_(std::make_shared<RunResults>(tensors_)),
+        conversions_(builder_, request.tile_bytes) {}
 
   Result<Transform> write() {
     TFTF_TRY(check_codes());
@@ -38,7 +37,7 @@ class Writer {
     fill_account();
     builder_.hold(stream_.held_bytes);
     TFTF_TRY(lay_out());
-    add_divisor_checks();
+    add_first_phase();
     if (request_.examine) {
       begin_phase(false);
       for (size_t i = 0; i < stream_.tensors.size(); ++i) add_examination(i);
@@ -65,9 +64,10 @@ class Writer {
     for (const StreamTensor& tensor : stream_.tensors) {
       const auto stray = std::find_if(tensor.stages.begin(), tensor.stages.end(),
                                       [](const Stage& stage) { return stage.op->encodes; });
-      const bool changed = stray != tensor.stages.end()
-                               ? stray + 1 != tensor.stages.end()
-                               : (tensor.output > 0 || tensor.literal) && !tensor.stages.empty();
+      const bool changed =
+          stray != tensor.stages.end()
+              ? stray + 1 != tensor.stages.end()
+              : (tensor.output > 0 || tensor.literal || tensor.measured) && !tensor.stages.empty();
       if (changed || (request_.examine && tensor.bundle != 0)) {
         return Error{.code = ErrorCode::kRefusedUnsupported,
                      .message = "Tensor " + stream_.described(tensor) +
@@ -76,10 +76,11 @@ class Writer {
                      .file = stream_.file_of(tensor.source),
                      .tensor = tensor.name};
       }
-      if (tensor.bundle != 0 && !tensor.literal) ++outputs[tensor.bundle];
+      if (tensor.bundle != 0 && !tensor.literal && !tensor.measured) ++outputs[tensor.bundle];
     }
     for (const StreamTensor& tensor : stream_.tensors) {
-      if (tensor.bundle == 0 || tensor.literal || outputs[tensor.bundle] == tensor.outputs) continue;
+      if (tensor.bundle == 0 || tensor.literal || tensor.measured || outputs[tensor.bundle] == tensor.outputs)
+        continue;
       return Error{.code = ErrorCode::kRefusedUnsupported,
                    .message = "Of tensor " + stream_.described(tensor) +
                               " codes or scales would be left out after it was quantised.",
@@ -92,7 +93,7 @@ class Writer {
   void collect_bundles() {
     for (size_t i = 0; i < stream_.tensors.size(); ++i) {
       const StreamTensor& tensor = stream_.tensors[i];
-      if (tensor.bundle == 0 || tensor.literal) continue;
+      if (tensor.bundle == 0 || tensor.literal || tensor.measured) continue;
       std::vector<size_t>& members = bundles_[tensor.bundle];
       members.resize(std::max<size_t>(members.size(), tensor.output + size_t{1}));
       members[tensor.output] = i;
@@ -120,7 +121,7 @@ class Writer {
   }
 
   std::vector<size_t> starts(const std::vector<uint64_t>& bytes) const {
-    if (request_.layout.single_file) return {0};
+    if (request_.layout.single_file || names_.one_file) return {0};
     return pack_shards(bytes, request_.layout.max_shard_size);
   }
 
@@ -169,7 +170,8 @@ class Writer {
     std::unordered_map<uint64_t, const StreamTensor*> by_source;
     const auto key = [](TensorRef ref) { return uint64_t{ref.shard} << 32 | ref.tensor; };
     for (const StreamTensor& tensor : stream_.tensors) {
-      if (tensor.output == 0 && !tensor.literal) by_source.emplace(key(tensor.source), &tensor);
+      if (tensor.output == 0 && !tensor.literal && !tensor.measured)
+        by_source.emplace(key(tensor.source), &tensor);
     }
     for (const QuantFinding& finding : layouts_.findings) {
       uint64_t cast = 0;
@@ -187,6 +189,17 @@ class Writer {
         stream_.warnings.push_back("The codes of " + grouped_digits(cast) + " module" +
                                    (cast == 1 ? "" : "s") + " of layout " + std::string(finding.layout) +
                                    " were cast like numbers; --cast-floats-only leaves them alone.");
+      }
+    }
+    // Codes that no layout has claimed keep the configuration that is the only key to them.
+    if (stream_.dequantises && !stream_.open->config.method.empty()) {
+      std::unordered_set<uint64_t> known;
+      for (const QuantFinding& finding : layouts_.findings)
+        for (const QuantMatch& match : finding.matches) known.insert(key(match.weight));
+      for (const StreamTensor& tensor : stream_.tensors) {
+        if (tensor.is_copy() && !tensor.added && known.count(key(tensor.source)) == 0 &&
+            looks_like_codes(stream_.checkpoint->info(tensor.source)))
+          ++account_.left_quantised;
       }
     }
     if (stream_.dequantises && account_.left_quantised > 0) {
@@ -216,8 +229,9 @@ class Writer {
       Result<std::string> header = write_header(entries, metadata, HeaderForm::kTftf, &begins);
       if (!header) return std::move(header).error();
       const uint64_t size = header->size() + begins.back();
-      const std::string name =
-          request_.layout.single_file ? request_.layout.single_name : shard_name(s, starts_.size());
+      const std::string name = request_.layout.single_file ? request_.layout.single_name
+                               : names_.one_file           ? names_.stem + ".safetensors"
+                                                           : shard_name(s, starts_.size(), names_.stem);
       for (size_t i = first; i < end; ++i) {
         shard_of_[i] = static_cast<uint32_t>(s);
         to_[i] = {.file = static_cast<uint32_t>(s),
@@ -274,17 +288,14 @@ class Writer {
 
   void begin_phase(bool writes) {
     builder_.begin_phase(writes, false);
-    owners_->by_phase.emplace_back();
+    results_->begin_phase();
   }
 
   void add_divisor_checks() {
-    if (stream_.divisors.empty()) return;
-    begin_phase(false);
-    for (uint32_t d = 0; d < stream_.divisors.size(); ++d) {
-      const TensorInfo& info = stream_.checkpoint->info(stream_.divisors[d]);
+    for (const TensorRef ref : stream_.divisors) {
+      const TensorInfo& info = stream_.checkpoint->info(ref);
       Item item{.op = &kCheckScaleOp};
-      item.in[0] = stored(stream_.divisors[d]);
-      item.in_count = 1;
+      item.in = {stored(ref)};
       item.in_dtype = info.dtype;
       item.units = info.bytes() * 8 / dtype_bits(info.dtype);
       item.units_per_tile = tile_units(request_.tile_bytes, dtype_bits(info.dtype));
@@ -293,8 +304,51 @@ class Writer {
       entry.from = {item.in[0]};
       item.tensor = builder_.add_tensor(std::move(entry));
       builder_.add_item(std::move(item));
-      owners_->by_phase.back().push_back(d);
+      results_->item_of_divisor(info.name, stream_.file_of(ref));
     }
+  }
+
+  // What has to be known before anything is written: divisors, and what encoders measure.
+  void add_first_phase() {
+    const auto measures = [](const StreamTensor& tensor) {
+      return !tensor.stages.empty() && tensor.stages.back().op->encodes &&
+             tensor.stages.back().encoded->encoder->measure != nullptr;
+    };
+    const auto& tensors = stream_.tensors;
+    if (stream_.divisors.empty() && std::none_of(tensors.begin(), tensors.end(), measures)) return;
+    begin_phase(false);
+    add_divisor_checks();
+    for (const StreamTensor& tensor : tensors) {
+      if (!measures(tensor)) continue;
+      const uint32_t table = results_->item_of_measure(tensor.stages.back().encoded, tensor.name);
+      tables_.emplace(tensor.bundle, table);
+      PlanEntry entry{.kind = PlanEntry::Kind::kMeasure,
+                      .name = tensor.name,
+                      .dtype = stream_.checkpoint->info(tensor.source).dtype,
+                      .shape = tensor.shape};
+      conversions_.add(conversion_of(tensor), std::move(entry), &kMeasureOp, {});
+    }
+  }
+
+  Conversion conversion_of(const StreamTensor& tensor) {
+    const TensorInfo& info = stream_.checkpoint->info(tensor.source);
+    Conversion conversion{.name = tensor.name, .stages = tensor.stages, .provided = tensor.provided};
+    conversion.in = tensor.provided != nullptr ? tensor.provided->dtype : info.dtype;
+    conversion.out = tensor.dtype;
+    if (tensor.provided == nullptr) conversion.from = {stored(tensor.source)};
+    const bool decodes = !tensor.stages.empty() && tensor.stages.front().op->decodes;
+    if (decodes) {
+      const Weight& weight = *tensor.stages.front().weight;
+      conversion.from.clear();
+      for (const WeightPart& part : weight.parts) conversion.from.push_back(stored(part.tensor));
+      conversion.elements = weight.elements;
+    } else {
+      const uint64_t bytes = tensor.provided != nullptr ? tensor.provided->bytes.size() : info.bytes();
+      conversion.elements = bytes * 8 / dtype_bits(conversion.in);
+    }
+    if (const auto table = tables_.find(tensor.bundle); tensor.bundle != 0 && table != tables_.end())
+      conversion.table = table->second;
+    return conversion;
   }
 
   void add_tensor(size_t i) {
@@ -306,148 +360,48 @@ class Writer {
       builder_.add_literal(std::move(entry));
       return;
     }
-    if (tensor.provided == nullptr) entry.from = {stored(tensor.source)};
-    if (tensor.stages.empty()) {
-      builder_.add_copy(std::move(entry));
-    } else {
-      add_conversion(i, std::move(entry), &kConvertOp);
+    if (tensor.measured) {
+      Item item{.op = &kTableOp};
+      item.units = 1;
+      item.out = {to_[i]};
+      item.arg[2] = tables_.at(tensor.bundle);
+      item.arg[3] = *tensor.measured;
+      item.tensor = builder_.add_tensor(std::move(entry));
+      builder_.add_item(std::move(item));
+      results_->item_of_nobody();
+      return;
     }
+    if (tensor.stages.empty()) {
+      if (tensor.provided == nullptr) entry.from = {stored(tensor.source)};
+      builder_.add_copy(std::move(entry));
+      return;
+    }
+    std::vector<Extent> outputs{to_[i]};
+    std::vector<PlanEntry> also;
+    if (tensor.bundle != 0) {
+      for (const size_t member : bundles_[tensor.bundle]) {
+        if (member == i) continue;
+        outputs.push_back(to_[member]);
+        const DeclaredTensor& made = (*tensors_)[member];
+        also.push_back({.kind = PlanEntry::Kind::kAlso,
+                        .name = made.name,
+                        .dtype = made.dtype,
+                        .shape = made.shape,
+                        .to = to_[member]});
+      }
+      (*tensors_)[i].quantised_to = tensor.stages.back().op->word(tensor.stages.back());
+    }
+    const size_t items = conversions_.add(conversion_of(tensor), std::move(entry), &kConvertOp,
+                                          std::move(outputs), std::move(also));
+    for (size_t n = 0; n < items; ++n) results_->item_of_tensor(static_cast<uint32_t>(i));
   }
 
   void add_examination(size_t i) {
     const StreamTensor& tensor = stream_.tensors[i];
     PlanEntry entry{
         .kind = PlanEntry::Kind::kMeasure, .name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape};
-    if (tensor.provided == nullptr) entry.from = {stored(tensor.source)};
-    add_conversion(i, std::move(entry), &kExamineOp);
-  }
-
-  void add_conversion(size_t i, PlanEntry entry, const TileOp* op) {
-    const StreamTensor& tensor = stream_.tensors[i];
-    const TensorInfo& info = stream_.checkpoint->info(tensor.source);
-    const bool provided = tensor.provided != nullptr;
-    const DType in = provided ? tensor.provided->dtype : info.dtype;
-    const std::shared_ptr<const Chain> chain = shared_chain(in, tensor);
-    std::vector<Extent> companions;
-    // Parts that have a scale grid or an expert's factors of their own are items of their own.
-    uint64_t parts = 1, matrices = 1;
-    bool scaled = false;
-    for (const Stage& stage : tensor.stages) {
-      parts = std::max(parts, stage.geometry.matrices);
-      scaled = scaled || !stage.companions.empty();
-      if (stage.merge != nullptr) matrices = std::max(matrices, stage.merge->matrices);
-      for (const TensorRef ref : stage.companions) companions.push_back(stored(ref));
-    }
-    if (!scaled) parts = std::max(parts, matrices);
-    entry.with = companions;
-    entry.word = chain->word();
-    if (entry.word.empty()) entry.word = op->id;
-    const uint64_t elements =
-        chain->decodes() ? tensor.stages.front().elements
-                         : (provided ? tensor.provided->bytes.size() : info.bytes()) * 8 / dtype_bits(in);
-    const Extent whole = provided ? Extent{} : entry.from[0];
-    const uint32_t index = builder_.add_tensor(std::move(entry));
-    std::vector<Extent> outputs{to_[i]};
-    if (tensor.bundle != 0) {
-      for (const size_t member : bundles_[tensor.bundle]) {
-        if (member == i) continue;
-        outputs.push_back(to_[member]);
-        const DeclaredTensor& also = (*tensors_)[member];
-        builder_.add_note({.kind = PlanEntry::Kind::kAlso,
-                           .name = also.name,
-                           .dtype = also.dtype,
-                           .shape = also.shape,
-                           .to = to_[member]});
-      }
-      (*tensors_)[i].quantised_to = chain->stages.back().op->word(chain->stages.back());
-    }
-    for (uint64_t part = 0; elements > 0 && part < parts; ++part) {
-      Item item{.op = op, .in_dtype = chain->in, .out_dtype = chain->out, .tensor = index, .context = chain};
-      const auto cut = [part, parts](const Extent& extent) {
-        return slice(extent, extent.row_bytes / parts * part, extent.row_bytes / parts);
-      };
-      item.units = elements / parts;
-      item.units_per_tile = chain->units_per_tile(request_.tile_bytes);
-      item.in[0] = cut(whole);
-      item.in_count = provided ? 0 : 1;
-      for (const Extent& companion : companions) item.in[item.in_count++] = cut(companion);
-      if (op == &kConvertOp) {
-        for (const Extent& output : outputs) item.out[item.out_count++] = cut(output);
-      }
-      item.arg[1] = std::max<uint64_t>(1, matrices / parts);
-      item.arg[0] = part * item.arg[1];
-      add_resident(item, chain);
-      add_gatherings(item, *chain);
-      builder_.add_item(std::move(item));
-      owners_->by_phase.back().push_back(static_cast<uint32_t>(i));
-    }
-  }
-
-  // What the stages of an item need ready: factors of adapters.
-  struct ReadyContext {
-    std::shared_ptr<const Chain> chain;
-    uint64_t first_matrix = 0, matrices = 1;
-  };
-  void add_resident(Item& item, const std::shared_ptr<const Chain>& chain) {
-    const uint64_t bytes = chain->ready_bytes(item.arg[1]);
-    if (bytes == 0) return;
-    Resident resident;
-    resident.ready_bytes = bytes;
-    resident.context = std::make_shared<const ReadyContext>(ReadyContext{chain, item.arg[0], item.arg[1]});
-    resident.prepare = [](Bytes, std::span<std::byte> ready, const void* context) noexcept {
-      const auto& c = *static_cast<const ReadyContext*>(context);
-      c.chain->prepare(c.first_matrix, c.matrices, ready.data());
-    };
-    item.residents[0] = builder_.add_resident(std::move(resident));
-    item.resident_count = 1;
-  }
-
-  // What stages have to know of the whole item first: norms of columns.
-  void add_gatherings(Item& item, const Chain& chain) {
-    for (const size_t stage : chain.gatherings()) {
-      auto first = std::make_shared<Chain>();
-      first->stages.assign(chain.stages.begin(), chain.stages.begin() + static_cast<ptrdiff_t>(stage) + 1);
-      first->in = chain.in;
-      first->out = chain.stages[stage].to;
-      first->provided = chain.provided;
-      auto gather = std::make_shared<Item>(item);
-      gather->op = &kGatherOp;
-      gather->out_count = 0;
-      gather->out_dtype = first->out;
-      gather->units_per_tile = first->units_per_tile(request_.tile_bytes);
-      gather->context = std::move(first);
-      Resident resident;
-      resident.ready_bytes = chain.stages[stage].op->gathered_bytes(chain.stages[stage], item.arg[1]);
-      resident.gather = std::move(gather);
-      item.residents[item.resident_count++] = builder_.add_resident(std::move(resident));
-    }
-  }
-
-  // Tensors with equal ways share one object: there may be a hundred thousand of them.
-  std::shared_ptr<const Chain> shared_chain(DType in, const StreamTensor& tensor) {
-    std::string key(dtype_name(in));
-    if (tensor.provided != nullptr) key += " saved " + tensor.name;
-    for (const Stage& stage : tensor.stages) {
-      const Fp8Geometry& g = stage.geometry;
-      key += ' ' + stage.op->word(stage) + ' ' + std::string(dtype_name(stage.to)) + ' ' +
-             std::string(dtype_name(stage.scale_dtype)) + ' ' + stage.codec_key;
-      // A merge is one tensor's own.
-      if (stage.merge != nullptr) key += ' ' + tensor.name;
-      for (const uint64_t n :
-           {g.matrices, g.rows, g.cols, g.block_rows, g.block_cols, g.row_stride, g.col_stride}) {
-        key += ' ' + std::to_string(n);
-      }
-    }
-    std::shared_ptr<const Chain>& chain = chains_[key];
-    if (chain == nullptr) {
-      auto fresh = std::make_shared<Chain>(Chain{tensor.stages, in, tensor.dtype, tensor.provided});
-      for (Stage& stage : fresh->stages) {  // the items have these
-        stage.companions.clear();
-        stage.elements = 0;
-      }
-      chain = fresh;
-    }
-    return chain;
+    const size_t items = conversions_.add(conversion_of(tensor), std::move(entry), &kExamineOp, {});
+    for (size_t n = 0; n < items; ++n) results_->item_of_tensor(static_cast<uint32_t>(i));
   }
 
   void add_drops() {
@@ -463,7 +417,7 @@ class Writer {
     account_.config_written = !request_.layout.single_file;
     for (std::string& warning : sides->warnings) account_.warnings.push_back(std::move(warning));
     for (SideOutput& side : sides->files) builder_.add_side(std::move(side));
-    if (request_.layout.single_file) return {};
+    if (request_.layout.single_file || names_.one_file) return {};
     std::vector<std::pair<std::string, std::string>> map;
     uint64_t total = 0;
     for (size_t i = 0; i < tensors_->size(); ++i) {
@@ -471,77 +425,16 @@ class Writer {
       total += (*tensors_)[i].bytes;
     }
     const ShardIndex* old = stream_.checkpoint->index ? &*stream_.checkpoint->index : nullptr;
-    builder_.add_side({.name = std::string(kIndexName),
-                       .copied = false,
-                       .bytes = index_text(old, total, map),
-                       .is_index = true});
+    builder_.add_side(
+        {.name = names_.index(), .copied = false, .bytes = index_text(old, total, map), .is_index = true});
     return {};
   }
 
-  // Counts of the run go to the tensors; a divisor that cannot divide ends it.
   void count_results() {
-    std::vector<std::pair<std::string, std::string>> divisors;  // name, file
-    for (const TensorRef ref : stream_.divisors) {
-      divisors.emplace_back(stream_.checkpoint->info(ref).name, stream_.file_of(ref));
-    }
-    const size_t main_phase = divisors.empty() ? 0 : 1;
-    builder_.on_finish(
-        PlanBuilder::Finish([tensors = tensors_, owners = owners_, divisors, main_phase](
-                                size_t phase, std::span<const Value> values, Tables&) -> Result<void> {
-          const DeclaredTensor* spoilt = nullptr;
-          uint64_t spoilt_values = 0;
-          for (size_t i = 0; i < values.size(); ++i) {
-            const uint32_t owner = owners->by_phase[phase][i];
-            const Value& value = values[i];
-            if (phase < main_phase) {
-              if (value.n[0] + value.n[1] > 0) return bad_divisor(divisors[owner], value);
-              continue;
-            }
-            DeclaredTensor& tensor = (*tensors)[owner];
-            tensor.became_infinite += value.n[0];
-            tensor.nan += value.n[1];
-            tensor.infinite += value.n[2];
-            tensor.norm_clamped = tensor.norm_clamped || value.x[0] > 0;
-            if (value.x[1] > 0) return broken_codes(tensor);
-            if (value.n[3] > 0 && spoilt == nullptr) {
-              spoilt = &tensor;
-              spoilt_values = value.n[3];
-            }
-          }
-          if (spoilt != nullptr) return not_finite(*spoilt, spoilt_values);
-          return {};
+    builder_.on_finish(PlanBuilder::Finish(
+        [results = results_](size_t phase, std::span<const Value> values, Tables& tables) {
+          return results->finish(phase, values, tables);
         }));
-  }
-
-  static Error broken_codes(const DeclaredTensor& tensor) {
-    return {.code = ErrorCode::kRefusedInput,
-            .message = "The codes that tensor " + quote_name(tensor.name) +
-                       " is made of are broken; tftf lint --data and tftf colibri rans-verify say where.",
-            .tensor = tensor.name};
-  }
-
-  static Error not_finite(const DeclaredTensor& tensor, uint64_t values) {
-    if (!tensor.quantised_to.empty()) {
-      return {.code = ErrorCode::kRefusedValues,
-              .message = "Tensor " + quote_name(tensor.name) + " holds " + grouped_digits(values) + " value" +
-                         (values == 1 ? "" : "s") + " that " + (values == 1 ? "is" : "are") +
-                         " NaN, infinite or too large to be quantised (" + tensor.quantised_to + ").",
-              .tensor = tensor.name};
-    }
-    return {.code = ErrorCode::kRefusedValues,
-            .message = "Merging makes " + grouped_digits(values) + " finite value" +
-                       (values == 1 ? "" : "s") + " of tensor " + quote_name(tensor.name) +
-                       " infinite or NaN; --allow-nonfinite writes them.",
-            .tensor = tensor.name};
-  }
-
-  static Error bad_divisor(const std::pair<std::string, std::string>& divisor, const Value& value) {
-    return {.code = ErrorCode::kRefusedValues,
-            .message = "Tensor " + quote_name(divisor.first) + " of " + quote_name(divisor.second) +
-                       " is a divisor and holds " + grouped_digits(value.n[0]) + " zeros and " +
-                       grouped_digits(value.n[1]) + " values that are not finite.",
-            .file = divisor.second,
-            .tensor = divisor.first};
   }
 
   Stream stream_;
@@ -551,13 +444,15 @@ class Writer {
   PlanBuilder builder_;
   Account account_;
   std::shared_ptr<std::vector<DeclaredTensor>> tensors_;
-  std::shared_ptr<Owners> owners_;
+  std::shared_ptr<RunResults> results_;
+  ConversionItems conversions_;
+  OutputNames names_ = output_names(*stream_.checkpoint);
   std::vector<size_t> starts_;                       // first tensor of each output
   std::vector<Extent> to_;                           // by tensor
   std::map<uint32_t, std::vector<size_t>> bundles_;  // tensors of each, by output
   std::vector<uint32_t> shard_of_;                   // by tensor, of the result
   std::map<uint32_t, uint32_t> input_of_;            // shard to input
-  std::unordered_map<std::string, std::shared_ptr<const Chain>> chains_;
+  std::map<uint32_t, uint32_t> tables_;              // of what is measured, by bundle
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "layout_codecs.h"
+#include "decoded.h"
 #include "pipe.h"
 #include "restamp.h"
 #include "tftf/base/affix.h"
@@ -15,11 +15,14 @@
 #include "tftf/quant/colibri/stamps.h"
 #include "tftf/quant/colibri/tensor_kind.h"
 #include "tftf/quant/colibri/write_gate.h"
+#include "tftf/quant/encoder.h"
+#include "tftf/quant/registry.h"
 
 namespace tftf::transform {
 namespace {
 
 constexpr std::string_view kColibriIds = "colibri-";
+constexpr std::string_view kUnscaledFp8 = "fp8-unscaled";
 
 bool has_weight_name(const std::string& name) { return name == "weight" || ends_with(name, ".weight"); }
 
@@ -35,7 +38,7 @@ bool reads_stamp(const std::string& name) {
 }
 
 struct QuantizeOptions {
-  const LayoutCodec* codec = nullptr;
+  const QuantFormat* format = nullptr;
   EncodeOptions encode{};
   std::vector<Glob> include{}, exclude{};
 };
@@ -45,7 +48,7 @@ class Quantize final : public Pipe {
   explicit Quantize(QuantizeOptions options) : options_(std::move(options)) {}
 
   std::string text() const override {
-    std::string text = "quantize to=" + std::string(options_.codec->id);
+    std::string text = "quantize to=" + std::string(options_.format->id);
     if (options_.encode.bits != 0) text += " bits=" + std::to_string(options_.encode.bits);
     if (options_.encode.group_size != 0) text += " group-size=" + std::to_string(options_.encode.group_size);
     if (options_.encode.strict) text += " strict";
@@ -55,7 +58,7 @@ class Quantize final : public Pipe {
   }
 
   Result<void> apply(Stream& stream) const override {
-    Work work{stream, read_quant_config(*stream.checkpoint)};
+    Work work{stream};
     index_modules(work);
     TFTF_TRY(check_readable(work));
     const bool by_name = any_weight_name(work);
@@ -85,9 +88,10 @@ class Quantize final : public Pipe {
     stream.tensors = std::move(out);
     if (left == 0) stream.warnings.push_back("No tensor is selected; all tensors are copied.");
     stream.adds_format = true;
-    if (options_.codec->config != nullptr && left > 0)
-      stream.quantization_config = options_.codec->config(plain_modules);
-    if (options_.codec->stamped) TFTF_TRY(restamp(stream, work.names, work.stamps));
+    const Encoder& encoder = *options_.format->encoder;
+    if (encoder.config != nullptr && left > 0)
+      stream.quantization_config = encoder.config({plain_modules, options_.encode});
+    if (encoder.stamped) TFTF_TRY(restamp(stream, work.names, work.stamps));
     warn_of_mixed_experts(work);
     return {};
   }
@@ -95,7 +99,6 @@ class Quantize final : public Pipe {
  private:
   struct Work {
     Stream& stream;
-    QuantConfig config;
     std::unordered_map<uint64_t, const QuantMatch*> by_weight{};
     std::unordered_map<uint64_t, uint64_t> owner{};  // companion to weight
     std::unordered_set<uint64_t> quantised{};        // weights, decided before the pass
@@ -164,8 +167,8 @@ class Quantize final : public Pipe {
   Result<void> quantise(Work& work, StreamTensor tensor, const QuantMatch* match,
                         std::vector<StreamTensor>& out) const {
     Stream& stream = work.stream;
-    if (match != nullptr) {
-      TFTF_TRY(decode_weight(stream, work.config, *match, DType::F32, tensor));
+    if (match != nullptr && match->layout != kUnscaledFp8) {
+      TFTF_TRY(decode_weight(stream, *match, DType::F32, tensor));
       stream.dequantises = true;  // the section of config.json goes with the last of the old codes
     } else if (is_fp8(tensor.dtype)) {
       return Error{.code = ErrorCode::kRefusedMissing,
@@ -185,35 +188,41 @@ class Quantize final : public Pipe {
                    .file = stream.file_of(tensor.source),
                    .tensor = tensor.name};
     }
+    const Encoder& encoder = *options_.format->encoder;
     EncodeRequest request{tensor.name, tensor.shape[0], tensor.shape[1], tensor.dtype, options_.encode};
-    const std::string format(options_.codec->stamped ? options_.codec->id.substr(kColibriIds.size()) : "");
-    const bool stamped = options_.codec->stamped && reads_stamp(tensor.name);
+    request.plain = match == nullptr && tensor.provided == nullptr &&
+                    std::all_of(tensor.stages.begin(), tensor.stages.end(),
+                                [](const Stage& stage) { return stage.op == &kCastStage; });
+    const std::string format(encoder.stamped ? options_.format->id.substr(kColibriIds.size()) : "");
+    const bool stamped = encoder.stamped && reads_stamp(tensor.name);
     if (stamped) request.stamp = format;
-    Result<Encoding> encoding = options_.codec->encode(request);
-    if (!encoding) {
-      Error error = std::move(encoding).error();
+    Result<Encoded> encoded = encoder.plan(request);
+    if (!encoded) {
+      Error error = std::move(encoded).error();
       error.file = stream.file_of(tensor.source);
       return error;
     }
-    if (!encoding->warning.empty()) stream.warnings.push_back(std::move(encoding->warning));
-    if (options_.codec->stamped) {
+    if (!encoded->warning.empty()) stream.warnings.push_back(std::move(encoded->warning));
+    if (encoder.stamped) {
       if (auto warning = colibri::shape_warning(tensor.name, tensor.shape[0], tensor.shape[1],
                                                 stream.checkpoint->config()))
         stream.warnings.push_back(*std::move(warning));
     }
     if (stamped) work.stamps.emplace(tensor.name, format);
     work.names.insert(tensor.name);
-    tensor.stages.push_back(std::move(encoding->stage));
-    add_parts(stream, std::move(tensor), encoding->parts, out);
+    const DType from = tensor.dtype;
+    const auto shared = std::make_shared<const Encoded>(*std::move(encoded));
+    tensor.stages.push_back(encode_stage(shared, from));
+    add_parts(stream, std::move(tensor), shared->parts, out);
     return {};
   }
 
   // All projections of routed experts on the lattice, or none (spec colibri 1.7).
   void warn_of_mixed_experts(const Work& work) const {
-    if (options_.codec->id != colibri::format_info(colibri::Format::kE8Lattice).id) return;
+    if (options_.format->id != colibri::format_info(colibri::Format::kE8Lattice).id) return;
     bool coded = false, plain = false;
     for (const StreamTensor& tensor : work.stream.tensors) {
-      if (tensor.output > 0 || tensor.literal || tensor.shape.empty() ||
+      if (tensor.output > 0 || tensor.literal || tensor.measured || tensor.shape.empty() ||
           !colibri::is_routed_expert(tensor.name) || !has_weight_name(tensor.name))
         continue;
       (tensor.bundle != 0 ? coded : plain) = true;
@@ -225,23 +234,24 @@ class Quantize final : public Pipe {
     }
   }
 
-  static void add_parts(Stream& stream, StreamTensor tensor, std::vector<Encoding::Part>& parts,
+  static void add_parts(Stream& stream, StreamTensor tensor, const std::vector<EncodedPart>& parts,
                         std::vector<StreamTensor>& out) {
     const auto outputs = static_cast<uint8_t>(
-        std::count_if(parts.begin(), parts.end(), [](const Encoding::Part& part) { return !part.literal; }));
+        std::count_if(parts.begin(), parts.end(), [](const EncodedPart& part) { return part.is_output(); }));
     const uint32_t bundle = ++stream.bundles;
     uint8_t output = 0;
-    for (Encoding::Part& part : parts) {
+    for (const EncodedPart& part : parts) {
       StreamTensor made;
-      made.name = std::move(part.name);
+      made.name = part.name;
       made.dtype = part.dtype;
-      made.shape = std::move(part.shape);
+      made.shape = part.shape;
       made.source = tensor.source;
       made.added = tensor.added || &part != &parts.front();
       made.bundle = bundle;
       made.outputs = outputs;
-      made.literal = std::move(part.literal);
-      if (!made.literal) made.output = output++;
+      made.literal = part.literal;
+      made.measured = part.measured;
+      if (part.is_output()) made.output = output++;
       if (&part == &parts.front()) {
         made.stages = std::move(tensor.stages);
         made.provided = std::move(tensor.provided);
@@ -262,11 +272,11 @@ class Quantize final : public Pipe {
 Result<std::unique_ptr<Pipe>> make_quantize(const Operation& operation) {
   QuantizeOptions options;
   const std::string& to = operation.find("to")->front();
-  options.codec = find_codec(to);
-  if (options.codec == nullptr || options.codec->encode == nullptr) {
+  options.format = find_quant_format(to);
+  if (options.format == nullptr || !options.format->written()) {
     std::string known;
-    for (const LayoutCodec& codec : layout_codecs())
-      if (codec.encode != nullptr) known += (known.empty() ? "" : ", ") + std::string(codec.id);
+    for (const QuantFormat* format : quant_formats())
+      if (format->written()) known += (known.empty() ? "" : ", ") + std::string(format->id);
     return Error{
         .code = ErrorCode::kUsage,
         .message = "--to " + quote_name(to) + " is no layout that can be written; these can: " + known + ".",
@@ -279,7 +289,7 @@ Result<std::unique_ptr<Pipe>> make_quantize(const Operation& operation) {
   if (const auto* size = operation.find("group-size"))
     options.encode.group_size = *json_unsigned(size->front());
   options.encode.strict = operation.find("strict") != nullptr;
-  TFTF_TRY(options.codec->check(options.codec->id, options.encode));
+  TFTF_TRY(options.format->encoder->check(options.format->id, options.encode));
   for (const Operation::Given& given : operation.options) {
     if (given.name == "include") options.include.emplace_back(given.values[0]);
     if (given.name == "exclude") options.exclude.emplace_back(given.values[0]);

@@ -4,7 +4,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "layout_codecs.h"
 #include "pipe.h"
 #include "restamp.h"
 #include "tftf/base/affix.h"
@@ -13,6 +12,7 @@
 #include "tftf/quant/colibri/stamps.h"
 #include "tftf/quant/colibri/tensor_kind.h"
 #include "tftf/quant/colibri/write_gate.h"
+#include "tftf/quant/encoder.h"
 #include "tftf/quant/registry.h"
 
 namespace tftf::transform {
@@ -167,7 +167,7 @@ class Repack final : public Pipe {
     drop_consumed(work);
     stream.adds_format = true;
     TFTF_TRY(restamp(stream, work.names, work.stamps));
-    if (find_codec(to_)->stamped) return check_stamps(work);
+    if (to_ != "fp8-block") return check_stamps(work);
     describe(stream, work);
     return {};
   }
@@ -235,7 +235,7 @@ class Repack final : public Pipe {
       if (tensor.shape.size() == 2 && ends_with(tensor.name, ".weight") && work.names.count(tensor.name) == 0)
         plain.push_back(tensor.name.substr(0, tensor.name.size() - 7));
     }
-    stream.quantization_config = find_codec(to_)->config(plain);
+    stream.quantization_config = find_quant_format(to_)->encoder->config({plain, {}});
   }
 
   std::string_view to_;

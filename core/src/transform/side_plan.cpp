@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "module_lists.h"
 #include "tftf/base/escape.h"
 #include "tftf/transform/output_layout.h"
 
@@ -37,15 +38,22 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
   const bool plain_again = stream.dequantises && left_quantised == 0;
   std::optional<std::string> config_text;
   if (const SideFile* file = stream.checkpoint->side_file(kConfig);
-      file != nullptr && (plain_again || stream.result_dtype || !stream.quantization_config.empty())) {
-    if (file->document.error) {
+      file != nullptr && (plain_again || stream.result_dtype || !stream.quantization_config.empty() ||
+                          !stream.config_members.empty() || stream.renamed)) {
+    if (file->document.error && stream.renamed && !plain_again && !stream.result_dtype &&
+        stream.quantization_config.empty() && stream.config_members.empty()) {
+      plan.warnings.push_back(
+          "\"config.json\" is not valid JSON, so that no list of modules in it is renamed.");
+    } else if (file->document.error) {
       return Error{.code = ErrorCode::kRefusedConfig,
                    .message = "\"config.json\" would have to be changed and is not valid JSON: " +
                               escape_text(file->document.error->detail) + ".",
                    .file = std::string(kConfig)};
     }
-    ConfigText config{std::string(kConfig), file->text};
+    ConfigText config{std::string(kConfig), file->document.error ? "{}" : file->text};
+    if (stream.renamed) rename_module_lists(stream, config, plan.warnings);
     edit(config, plain_again, stream.result_dtype, stream.quantization_config);
+    for (const auto& [path, json] : stream.config_members) config.set({path.begin(), path.end()}, json);
     plan.changes = config.changes();
     if (!plan.changes.empty()) config_text = config.text();
   }

@@ -10,48 +10,43 @@
 #include <vector>
 
 #include "tftf/adapter/merge.h"
+#include "tftf/base/checked.h"
 #include "tftf/plan/plan.h"
-#include "tftf/quant/fp8.h"
+#include "tftf/quant/encoder.h"
+#include "tftf/quant/weight.h"
 #include "tftf/simd/kernels.h"
 
 namespace tftf::transform {
 
 struct Stage;
 
-// Elements [first, first + count) of an item, in the order they are stored.
-struct ElementRange {
-  uint64_t first = 0;
-  uint64_t count = 0;
-};
-
 // What a stage sees of its tile.
 struct TileView {
   const Item* item = nullptr;
   const KernelTable* kernels = nullptr;
   ElementRange tile;
-  std::span<const std::byte* const> in;  // the stage's own inputs, in the order of its io()
+  std::span<const std::byte* const> in;  // of a stage that decodes: its inputs, in the order of its io()
   std::span<std::byte* const> out;       // of a stage that encodes: its outputs, in the order of its io()
   std::byte* scratch = nullptr;          // its own, aligned to kSlotAlign
   const std::byte* ready = nullptr;      // its own part of the item's resident
   Value* value = nullptr;                // the step's, for what run() cannot return
+  const std::byte* measured = nullptr;   // of a stage that encodes: what the phase before has found
+  Measure* measure = nullptr;            // that phase: what is filled then
   // What the stage has gathered over the whole item beforehand, when it asks for that; while that is done, `gathering`
   // (and run() has nothing to write).
   const std::byte* gathered = nullptr;
   std::byte* gathering = nullptr;
 };
 
-// One kind of stage. To add one: a constant of this type, and a pipe that appends stages of it.
+// One kind of stage: cast, merge, decode, encode. Layouts are no stages of their own (quant/weight.h, quant/encoder.h).
 struct StageOp {
   // Word in the plan's text: "cast float16", "dequant fp8-block".
   std::string (*word)(const Stage& stage);
   // Converts a piece of the tile. Returns how many finite values became infinite. The ranges don't overlap.
   uint64_t (*run)(const Stage& stage, const TileView& view, ElementRange piece, const std::byte* in,
                   std::byte* out) noexcept;
-  // Extents that io() appends: what the stage reads besides the data.
-  uint8_t inputs = 0;
+  // Appends what the stage reads, or writes, itself.
   void (*io)(const Stage& stage, const Item& item, ElementRange tile, StepIo& io) = nullptr;
-  // Bits that io() reads per element, rounded up; null: none.
-  uint64_t (*extra_bits)(const Stage& stage) = nullptr;
   // Bytes of scratch for any tile of at most `units` elements, a multiple of kSlotAlign; null: none.
   uint64_t (*scratch)(const Stage& stage, const Item& item, uint64_t units) = nullptr;
   // Once per tile, before run(); null: nothing.
@@ -68,8 +63,8 @@ struct StageOp {
   // run() over all tiles in order; gathered() follows the last.
   uint64_t (*gathered_bytes)(const Stage& stage, uint64_t matrices) = nullptr;
   void (*gathered)(const Stage& stage, const TileView& view) noexcept = nullptr;
-  // The first stage of a chain only: codes become elements. Then io() appends every input, the codes first, and run()
-  // is given no `in`. Item::units are the elements that come out.
+  // The first stage of a chain only: codes become elements. Then io() appends every input, and run() is given no `in`.
+  // Item::units are the elements that come out.
   bool decodes = false;
   // The last stage of a chain only: elements become codes with their scales. Then io() appends the outputs too, and
   // run() is given no `out`. Value: n[3] elements that are not finite, which no code can stand for.
@@ -89,22 +84,23 @@ struct Stage {
   const StageOp* op = nullptr;
   DType from{};
   DType to{};
-  std::vector<TensorRef> companions{};  // tensors consumed with the data
-  // dequant fp8-block
-  Fp8Geometry geometry{};
-  DType scale_dtype{};
-  bool divide = false;
+  std::shared_ptr<const Weight> weight{};  // decode; what is shared by equal ones holds for their parts alone
+  std::shared_ptr<const Encoded> encoded{};  // encode; likewise
   // merge
   std::shared_ptr<const MergeProgram> merge{};
   bool allow_nonfinite = false;
-  // decoding and encoding: the number of elements, what the op keeps of the layout, and a text that equal ones share
-  uint64_t elements = 0;
-  std::shared_ptr<const void> codec{};
-  std::string codec_key{};
 };
 
 extern const StageOp kCastStage;
-extern const StageOp kDequantFp8Stage;  // Item::in[1] is the scale tensor of the item's matrix
+// Item::in are the parts of the weight. Value: x[1] 1 where the codes are broken.
+extern const StageOp kDecodeStage;
+// Item::out are the parts of `encoded` that are outputs; Item::arg[2] is the table of what was measured.
+extern const StageOp kEncodeStage;
+// `to`: F32, or BF16 or F16 where the decoder rounds.
+Stage decode_stage(std::shared_ptr<const Weight> weight, DType to);
+// Elements of a weight to codes. `from`: F32, BF16 or F16.
+Stage encode_stage(std::shared_ptr<const Encoded> encoded, DType from);
+
 // Adds an adapter's change. Item::arg[0] is the first of its matrices, arg[1] their number. Value: n[3] finite values
 // that are not finite afterwards (unless allowed: those are in run()'s count), x[0] 1 where a DoRA norm was clamped.
 extern const StageOp kMergeStage;
@@ -125,6 +121,8 @@ struct Chain {
   std::string word() const;  // ids joined by " + "
   bool decodes() const { return !stages.empty() && stages.front().op->decodes; }
   bool encodes() const { return !stages.empty() && stages.back().op->encodes; }
+  // The columns of a tile that is a strip of them (Encoded::strip); 0: tiles are runs of elements.
+  uint64_t strip() const { return encodes() ? stages.back().encoded->strip : 0; }
   // Elements per tile for `tile_bytes` of the larger side.
   uint64_t units_per_tile(uint64_t tile_bytes) const;
 };
@@ -137,6 +135,10 @@ extern const TileOp kConvertOp;
 extern const TileOp kExamineOp;
 // Resident::gather: context a Chain that ends with the stage that gathers.
 extern const TileOp kGatherOp;
+// The first phase of a chain whose encoder measures: no output. Value: n and x are the encoder's Measure.
+extern const TileOp kMeasureOp;
+// Writes bytes of a table: Item::arg[2] is the table, arg[3] the offset in it, one unit.
+extern const TileOp kTableOp;
 // Item: in[0] a scale tensor in_dtype. Value: n[0] zeros, n[1] NaN or infinite.
 extern const TileOp kCheckScaleOp;
 

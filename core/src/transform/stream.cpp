@@ -1,8 +1,6 @@
 #include "stream.h"
 
 #include "tftf/base/escape.h"
-#include "tftf/quant/colibri/rans_check.h"
-#include "tftf/quant/colibri/stamps.h"
 
 namespace tftf::transform {
 
@@ -26,14 +24,8 @@ Stream open_stream(const Checkpoint& checkpoint, SmallValues& values, const Layo
     tensor.source = ref;
     stream.tensors.push_back(std::move(tensor));
   }
-  for (uint32_t s = 0; s < checkpoint.shards.size(); ++s) {
-    for (const auto& [key, text] : checkpoint.shards[s].header.metadata) {
-      if (key != colibri::kRansTableKey) continue;
-      colibri::RansTableReading reading = colibri::read_rans_table(text);
-      if (reading.table)
-        stream.rans_tables[s] = std::make_shared<const colibri::RansTable>(*std::move(reading.table));
-    }
-  }
+  stream.open =
+      std::make_shared<OpenContext>(OpenContext{checkpoint, read_quant_config(checkpoint), &values});
   for (const TensorRef ref : checkpoint.unlisted) {
     stream.dropped.push_back({checkpoint.info(ref).name, "not in the index"});
   }

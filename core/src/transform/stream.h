@@ -11,7 +11,6 @@
 
 #include "stage.h"
 #include "tftf/checkpoint/small_values.h"
-#include "tftf/quant/colibri/rans.h"
 #include "tftf/quant/format.h"
 #include "tftf/transform/account.h"
 
@@ -32,8 +31,10 @@ struct StreamTensor {
   uint8_t output = 0;
   uint8_t outputs = 1;                   // of the stage
   std::optional<std::string> literal{};  // its bytes, made while planning; then there are no stages
+  std::optional<uint64_t>
+      measured{};  // its bytes are measured: from here on in what the encoder of the bundle found
 
-  bool is_copy() const { return stages.empty() && output == 0 && !literal; }
+  bool is_copy() const { return stages.empty() && output == 0 && !literal && !measured; }
 };
 
 struct Dropped {
@@ -53,17 +54,18 @@ struct Stream {
   // The dtype that the last dequantisation or cast announces, for config.json.
   std::optional<DType> result_dtype;
   std::vector<Account::Merge> merges{};
-  uint64_t held_bytes = 0;  // of adapters, which stay in memory
-  std::map<uint32_t, std::shared_ptr<const colibri::RansTable>>
-      rans_tables{};         // by shard, where it has a sound one
-  bool dequantises = false;  // a pipe makes plain floats of quantised layouts
-  bool adds_format = false;  // `format` is added to the metadata of a single file, too
-  uint32_t bundles = 0;      // numbers given so far
+  uint64_t held_bytes = 0;              // of adapters, which stay in memory
+  std::shared_ptr<OpenContext> open{};  // for opening the checkpoint's modules
+  bool dequantises = false;             // a pipe makes plain floats of quantised layouts
+  bool adds_format = false;             // `format` is added to the metadata of a single file, too
+  uint32_t bundles = 0;                 // numbers given so far
   // Metadata that the result gets instead of the input's of these keys; empty: the key goes.
   std::map<std::string, std::string> metadata{};
   // What config.json says of the result's layout: a JSON object; empty: nothing new.
   std::string quantization_config{};
   bool renamed = false;
+  // Members of config.json that follow the tensors: their path, and the value as JSON.
+  std::vector<std::pair<std::vector<std::string>, std::string>> config_members{};
 
   // The name and file in the input, quoted for messages.
   std::string described(const StreamTensor& tensor) const;

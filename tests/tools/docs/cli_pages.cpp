@@ -1,69 +1,60 @@
-// Sections of docs/cli.md: the commands as CLI11 knows them, and the table of operations.
+// Sections of docs/cli.md: the table of commands, and the table of operations.
 #include <algorithm>
 
-#include "commands.h"
-#include "options.h"
 #include "pages.h"
+#include "tftf/command/help.h"
 #include "tftf/transform/operation.h"
 
 namespace tftf::docs {
 namespace {
 
-std::string names_of(const CLI::Option& option) {
+std::string option_table(const Command& command, const auto& wanted) {
   std::string text;
-  for (const std::string& name : option.get_snames()) text += (text.empty() ? "-" : ", -") + name;
-  for (const std::string& name : option.get_lnames()) text += (text.empty() ? "--" : ", --") + name;
-  if (text.empty()) text = option.get_name(true);
-  const std::string type = option.get_type_name();
-  if (option.get_items_expected_max() > 0 && !type.empty() && option.nonpositional()) text += " " + type;
-  return code(text);
+  const auto add = [&](const std::string& name, std::string_view help, bool required) {
+    if (text.empty()) text = "| option | |\n|---|---|\n";
+    text += "| " + cell(code(name)) + " | " + cell(help) + (required ? " **Required.**" : "") + " |\n";
+  };
+  for (const CommandOption& option : command.options)
+    if (!option.group.empty() && wanted(option)) add(option_names(option), option.help, option.required);
+  return text.empty() ? text : text + "\n";
 }
 
-std::string option_table(const CLI::App& command, const auto& wanted) {
+std::string word_table(const Command& command) {
   std::string text;
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_group().empty() || !wanted(*option)) continue;
-    if (text.empty()) text = "| option | |\n|---|---|\n";
-    text += "| " + cell(names_of(*option)) + " | " + cell(option->get_description()) +
-            (option->get_required() ? " **Required.**" : "") + " |\n";
+  for (const CommandWord& word : command.info->words) {
+    if (text.empty()) text = "| argument | |\n|---|---|\n";
+    text += "| " + code(std::string(word.name) + (word.repeatable ? "..." : "")) + " | " + cell(word.help) +
+            (word.required ? " **Required.**" : "") + " |\n";
   }
   return text.empty() ? text : text + "\n";
 }
 
-bool is_shared(const CLI::Option& option) {
-  return option.get_group() == cli::kGeneralGroup || option.get_group() == cli::kOutputGroup;
+bool is_shared(const CommandOption& option, const Command& command) {
+  return option.group == kGeneralGroup || (command.info->writes && option.group == kOutputGroup);
 }
 
-void add_command(const CLI::App& command, const std::string& path, std::string& text) {
-  text += "### " + path + "\n\n" + command.get_description() + ".\n\n";
-  text += option_table(command, [](const CLI::Option& option) { return !is_shared(option); });
-  const auto options = command.get_options();
-  const bool writes = std::any_of(options.begin(), options.end(), [](const CLI::Option* option) {
-    return option->get_group() == cli::kOutputGroup && option->check_lname("dry-run");
-  });
-  text += writes ? "And the options of writing commands.\n\n" : "";
-  for (const CLI::App* nested : command.get_subcommands(nullptr)) {
-    if (!nested->get_group().empty()) add_command(*nested, path + " " + nested->get_name(), text);
-  }
+std::string command_section(const Command& command) {
+  std::string text =
+      "### tftf " + std::string(command.info->path) + "\n\n" + std::string(command.info->summary) + ".\n\n";
+  text += word_table(command);
+  text += option_table(command, [&](const CommandOption& option) { return !is_shared(option, command); });
+  if (command.info->writes) text += "And the options of writing commands.\n\n";
+  std::string examples;
+  for (const CommandExample& example : command.info->examples) examples += std::string(example.line) + "\n";
+  return examples.empty() ? text : text + "```\n" + examples + "```\n\n";
 }
 
 }  // namespace
 
 std::string commands_section() {
-  CLI::App app;
-  cli::Session session("tftf");
-  cli::add_commands(app, session);
+  const Command& writing = *find_command("passthrough");
   std::string text = "\n## Options of every command\n\n";
-  const CLI::App* writing = app.get_subcommand("passthrough");
-  text += option_table(*writing,
-                       [](const CLI::Option& option) { return option.get_group() == cli::kGeneralGroup; });
+  text += option_table(writing, [](const CommandOption& option) { return option.group == kGeneralGroup; });
   text += "## Options of writing commands\n\n";
-  text += option_table(*writing,
-                       [](const CLI::Option& option) { return option.get_group() == cli::kOutputGroup; });
+  text += option_table(writing, [](const CommandOption& option) { return option.group == kOutputGroup; });
   text += "## Commands\n\n";
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    if (!command->get_group().empty()) add_command(*command, "tftf " + command->get_name(), text);
-  }
+  for (const Command& command : all_commands())
+    if (!command.info->path.empty()) text += command_section(command);
   return text;
 }
 
@@ -80,10 +71,6 @@ std::string operations_section() {
       std::string values;
       for (const std::string_view choice : option.choices)
         values += (values.empty() ? "" : ", ") + code(choice);
-      if (!option.chain_choices.empty()) {
-        values += "; in `run`";
-        for (const std::string_view choice : option.chain_choices) values += " " + code(choice);
-      }
       if (values.empty()) values = option_kind_name(option.kind);
       if (!option.unit.empty()) values += " (" + std::string(option.unit) + ")";
       std::string help(option.help);

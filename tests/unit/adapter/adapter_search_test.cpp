@@ -81,10 +81,16 @@ TEST_CASE("a folder gives its adapter_model.safetensors, or says what else it ho
   CHECK(found->file == "runs/a/adapter_model.safetensors");
   CHECK(found->config_file == "runs/a/adapter_config.json");
   CHECK(search({kModelFile}, {.given = "runs/a/"})->file == "runs/a/adapter_model.safetensors");
-  const auto other = search({"lora.safetensors", "adapter_model.bin", kConfigFile});
+  CHECK(search({"adapter_model.bin", kConfigFile})->file == "runs/a/adapter_model.bin");
+  CHECK(search({"adapter_model.bin", kModelFile})->file == "runs/a/adapter_model.safetensors");
+  const auto other = search({"lora.safetensors", "lora.pt", kConfigFile, "model.safetensors"});
   CHECK(other.error().code == ErrorCode::kRefusedMissing);
   CHECK(other.error().message.find("\"lora.safetensors\"") != std::string::npos);
-  CHECK(other.error().message.find("\"adapter_model.bin\"") != std::string::npos);
+  CHECK(other.error().message.find("\"lora.pt\"") != std::string::npos);
+  CHECK(other.error().message.find("\"model.safetensors\"") == std::string::npos);  // it is none
+  const auto whole = search({"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"});
+  CHECK(whole.error().message.find("whole model") != std::string::npos);
+  CHECK(whole.error().message.find("name one of them") == std::string::npos);
   CHECK(search({"readme"}).error().message.find("nothing like an adapter") != std::string::npos);
 }
 

@@ -116,7 +116,7 @@ TEST_CASE("a tensor that all ranks hold alike is taken once where it fits only s
                                 {a, named("q.lora_B.weight", {3, 2}, counting(6, 10))}},
                                0);
   REQUIRE(adapter.ok());
-  const auto resolved = resolve_merge(*adapter, {&base, 1}, {}, false);
+  const auto resolved = resolve_merge(*adapter, {&base, 1}, {}, {});
   INFO((resolved.ok() ? "" : resolved.error().message));
   REQUIRE(resolved.ok());
   REQUIRE(resolved->changes.size() == 1);

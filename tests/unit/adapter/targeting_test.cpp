@@ -89,7 +89,15 @@ TEST_CASE("exclusion, saved modules and layers restrict") {
   const Fixture layers(R"({"target_modules":["q"],"layers_to_transform":[1,12]})");
   CHECK(layers.verdict("model.layers.1.attn.q") == kTargeted);
   CHECK(layers.verdict("model.layers.2.experts.1.q") == kOtherLayer);
-  CHECK(layers.verdict("q") == kOtherLayer);
+  CHECK(layers.verdict("layers.q") == kOtherLayer);
+  // Named in full, or no layer given at all.
+  CHECK(layers.verdict("q") == kTargeted);
+  const Fixture full(R"({"target_modules":["q","m.layers.3.v","v"],"layers_to_transform":[1]})");
+  CHECK(full.verdict("m.layers.3.v") == kTargeted);
+  CHECK(full.verdict("m.layers.4.v") == kOtherLayer);
+  const Fixture empty(R"({"target_modules":["q"],"layers_to_transform":[]})");
+  CHECK(empty.verdict("model.layers.7.q") == kTargeted);
+  CHECK(empty.verdict("x.q") == kTargeted);
   const Fixture named(R"({"target_modules":["q"],"layers_to_transform":0,"layers_pattern":"h"})");
   CHECK(named.verdict("t.x.5.h.0.q") == kTargeted);
   CHECK(named.verdict("t.h.5.q") == kOtherLayer);

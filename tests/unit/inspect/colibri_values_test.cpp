@@ -113,14 +113,16 @@ TEST_CASE("any run of a colibri weight is what its rows decode to") {
     for (int i = 0; i < 60; ++i) {
       const uint64_t first = random() % written.values.size();
       const uint64_t count = 1 + random() % (written.values.size() - first);
-      const TensorValues::Ranges ranges = values->ranges({first, count});
-      REQUIRE(ranges.count == 2);
+      const std::vector<ShardRange> ranges = values->ranges({first, count});
+      REQUIRE(ranges.size() == values->range_count());
       std::vector<std::string> held;
-      for (const TensorValues::Range& range : ranges.range) {
-        REQUIRE(range.range.offset + range.range.length <= file.size());
-        held.push_back(file.substr(range.range.offset, range.range.length));
+      for (const ShardRange& range : ranges) {
+        REQUIRE(range.rows == 1);
+        REQUIRE(range.offset + range.row_bytes <= file.size());
+        held.push_back(file.substr(range.offset, range.row_bytes));
       }
-      const std::array<Bytes, 2> bytes = {as_bytes(held[0]), as_bytes(held[1])};
+      std::vector<Bytes> bytes;
+      for (const std::string& one : held) bytes.push_back(as_bytes(one));
       const ValueRun run(best_kernels(), *values, {first, count}, bytes);
       CHECK(run.stored(0) == nullptr);
       const uint64_t at = random() % count, part = 1 + random() % (count - at);

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "lint/lora_names.h"
-#include "lint/module_pattern.h"
+#include "lint/adapter/lora_names.h"
+#include "lint/adapter/module_pattern.h"
 #include "lint_host.h"
 
 using namespace tftf;
@@ -428,6 +428,54 @@ TEST_CASE("LO019: pattern keys match a module") {
   REQUIRE(result.findings.size() == 1);
   CHECK(result.findings[0].pointer == "/rank_pattern/a~1b~0c");
   CHECK(result.findings[0].line == 1);
+}
+
+TEST_CASE("LO010, LO030: where else the base holds the modules") {
+  const auto said = [](const std::vector<LintTensor>& tensors, const std::vector<LintTensor>& stored) {
+    const MemoryFiles base = {{"model.safetensors", weights(stored)}};
+    Lines out;
+    const MemoryFiles files = {{kConfig, sound_config().dump()}, {kWeights, weights(tensors)}};
+    for (const Diagnostic& finding : run_lint(files, {}, &base).findings)
+      if (finding.rule == Rule::LO010 || finding.rule == Rule::LO030) out.push_back(message(finding));
+    return out;
+  };
+  const std::string wrapped = "model.language_model.layers.0.";
+  const std::vector<LintTensor> adapter =
+      join({pair(kPrefix + "model.layers.0.q"), pair(kPrefix + "model.layers.0.v")});
+  const std::vector<LintTensor> base = {{wrapped + "q.weight", "F32", {6, 4}},
+                                        {wrapped + "v.weight", "F32", {6, 4}}};
+  const Lines both = said(adapter, base);
+  REQUIRE(both.size() == 3);
+  CHECK(both[0] == kWeights + ": none of the 2 modules is in the base under its stored name; \"" + wrapped +
+                       "q\" would be. Loaders skip unmatched modules without a word.");
+  CHECK(both[1] == kWeights + ": base model has no \"model.layers.0.q.weight\". It has \"" + wrapped +
+                       "q\"; the adapter was made for another wrapping of this model.");
+  // The only path that ends in the same layer.
+  const Lines tail = said(adapter, {{"thinker.x.layers.0.q.weight", "F32", {6, 4}},
+                                    {"a.layers.0.v.weight", "F32", {6, 4}},
+                                    {"b.layers.0.v.weight", "F32", {6, 4}}});
+  REQUIRE(tail.size() == 2);
+  CHECK(tail[0].find("It has \"thinker.x.layers.0.q\"") != std::string::npos);
+  CHECK(tail[1] == kWeights + ": base model has no \"model.layers.0.v.weight\".");
+}
+
+TEST_CASE("LO031: a checkpoint under an adapter's name") {
+  const std::vector<LintTensor> model = {{"model.layers.0.q.weight", "F32", {6, 4}},
+                                         {"model.norm.weight", "F32", {4}}};
+  CHECK(lo(sound_config(), model) == Lines{"LO031 " + kWeights + " model.layers.0.q.weight"});
+  json other = sound_config();
+  other["peft_type"] = "LN_TUNING";
+  CHECK(lo(other, model).empty());
+  CHECK(lo(sound_config(), {{"model.embed.weight", "F32", {6, 4}}}) == Lines{"LO012 " + kWeights + " -"});
+}
+
+TEST_CASE("LO034: parameters as targets") {
+  json config = sound_config();
+  config["target_parameters"] = {"mlp.experts.down_proj"};
+  const Lines found = lo(config, kTwo);
+  CHECK(std::count(found.begin(), found.end(), config_line("LO034", "-")) == 1);
+  config["target_parameters"] = json::array();
+  CHECK(lo(config, kTwo).empty());
 }
 
 TEST_CASE("plain keys and the engine agree") {

@@ -207,3 +207,15 @@ TEST_CASE("the data pass says what it could not read, and skips what is not soun
   broken.result.files[0].scan.sound = false;
   CHECK(broken.lines().empty());
 }
+
+TEST_CASE("LO033: some of the factors that start at zero are still zero") {
+  Case one({{"base_model.model.a.lora_B.weight", "F32", {4, 2}},
+            {"base_model.model.a.lora_A.weight", "F32", {2, 4}},
+            {"base_model.model.b.lora_B.weight", "F32", {4, 2}},
+            {"base_model.model.b.lora_A.weight", "F32", {2, 4}}});
+  CHECK(one.lines().empty());
+  one.at(2).all_zero = true;
+  CHECK(one.lines() == Lines{"LO033 m.safetensors base_model.model.b"});
+  one.at(0).all_zero = true;
+  CHECK(one.lines() == Lines{"LO014 m.safetensors -"});
+}

@@ -1,4 +1,4 @@
-#include "lint/family_table.h"
+#include "lint/config/family_table.h"
 
 #include <catch2/catch.hpp>
 #include <set>

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lint/file_names.h"
-#include "lint/index_document.h"
+#include "lint/index/index_document.h"
 #include "lint_host.h"
 #include "test_files.h"
 

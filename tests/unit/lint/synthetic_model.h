@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lint/dimensions.h"
-#include "lint/family_table.h"
+#include "lint/config/dimensions.h"
+#include "lint/config/family_table.h"
 #include "tftf/lint/config_rules.h"
 
 namespace tftf {

@@ -1,7 +1,6 @@
 #include "tftf/plan/plan.h"
 
 #include <catch2/catch.hpp>
-#include <ctime>
 
 #include "memory_host.h"
 #include "toy_model.h"
@@ -11,13 +10,6 @@ using namespace tftf;
 using namespace tftf::test;
 
 namespace {
-
-// Only an optimised native build is held to the figure that is promised; sanitizers come with clang here.
-#if defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__clang__) && !defined(_GLIBCXX_ASSERTIONS)
-constexpr double kPlanSeconds = 0.5;
-#else
-constexpr double kPlanSeconds = 20;
-#endif
 
 PlanEntry entry(std::string name, Extent to, std::vector<Extent> from = {}) {
   PlanEntry e;
@@ -165,13 +157,7 @@ TEST_CASE("mistakes of whoever builds a plan come out of build()") {
   CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.op = nullptr; }); }) != "");
   CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.tensor = 7; }); }) != "");
   CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.units_per_tile = 0; }); }) != "");
-  CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.in_count = 4; }); }) != "");
-  CHECK(fault_of([&](PlanBuilder& b) {
-          item(b, [](Item& i) {
-            i.resident_count = 1;
-            i.residents[0] = 3;
-          });
-        }) != "");
+  CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.residents = {3}; }); }) != "");
   // Tiles beyond the input, and tiles that do not fill the output.
   CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.in[0].offset = 1; }); }) != "");
   CHECK(fault_of([&](PlanBuilder& b) { item(b, [](Item& i) { i.in[0].file = 1; }); }) != "");
@@ -235,9 +221,8 @@ TEST_CASE("residents are alive from their first to their last step") {
         resident.prepare = add_one;
         resident.ready_bytes = 48;
       }
-      item.residents[r] = builder.add_resident(resident);
+      item.residents.push_back(builder.add_resident(resident));
     }
-    item.resident_count = 2;
     builder.add_item(item);
   }
   auto plan = builder.build();
@@ -263,8 +248,7 @@ TEST_CASE("a resident of many tensors counts once") {
   for (uint32_t t = 0; t < 10; ++t) {
     const Extent extent = out(100 * t, 100 * t + 100);
     Item item = toy_item(kXor, builder.add_tensor(entry("t", extent)), extent, extent, 100);
-    item.residents[0] = shared;
-    item.resident_count = 1;
+    item.residents = {shared};
     builder.add_item(item);
   }
   auto plan = builder.build();
@@ -283,7 +267,7 @@ TEST_CASE("values are merged per item, or kept per step, whatever the order") {
         PlanEntry e = entry("m", {}, {out(begin, end)});
         e.kind = PlanEntry::Kind::kMeasure;
         Item item = toy_item(kMeasure, builder.add_tensor(e), out(begin, end), {}, 128);
-        item.out_count = 0;
+        item.out.clear();
         builder.add_item(item);
       }
       std::vector<uint64_t> sums;
@@ -320,7 +304,7 @@ TEST_CASE("finish() may lay out what only the data told, and append the phase th
   PlanEntry e = entry("m", {}, {out(0, 1000)});
   e.kind = PlanEntry::Kind::kMeasure;
   Item item = toy_item(kMeasure, builder.add_tensor(e), out(0, 1000), {}, 128);
-  item.out_count = 0;
+  item.out.clear();
   builder.add_item(item);
   PlanEntry later = entry("t", {});
   later.to_known = false;
@@ -387,11 +371,19 @@ TEST_CASE("phases are finished in turn and with all their values") {
   CHECK_FALSE(plan->finish(0, one).ok());
 }
 
-TEST_CASE("a plan of 90,000 tensors and 900,000 steps is made within half a second") {
+TEST_CASE("a plan of 90,000 tensors asks each of its 720,000 steps once, and for the memory of one") {
   // Shapes as in a model of 671 billion parameters: FP8 weights with their scales, and norms. 690 GB.
   constexpr uint32_t kTensors = 90'000;
   constexpr uint64_t kBytes = 7'600'000;
-  const std::clock_t begin = std::clock();
+  static uint64_t asked;
+  asked = 0;
+  static const TileOp counted{.id = "xor",
+                              .io =
+                                  [](const Item& item, uint64_t tile, const Tables& tables, StepIo& io) {
+                                    ++asked;
+                                    kXor.io(item, tile, tables, io);
+                                  },
+                              .run = kXor.run};
   PlanBuilder builder("toy", {});
   for (uint32_t f = 0; f < 163; ++f)
     builder.add_input({"model-" + std::to_string(f), 600 * kBytes, std::string(64, '0')});
@@ -406,13 +398,16 @@ TEST_CASE("a plan of 90,000 tensors and 900,000 steps is made within half a seco
     PlanEntry e = entry("model.layers." + std::to_string(t) + ".mlp.experts.3.down_proj.weight", to, {from});
     e.with = {from};
     builder.add_item(
-        toy_item(kXor, builder.add_tensor(std::move(e)), from, to, tile_units(kDefaultTileBytes, 8)));
+        toy_item(counted, builder.add_tensor(std::move(e)), from, to, tile_units(kDefaultTileBytes, 8)));
   }
   auto plan = builder.build();
-  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   REQUIRE(plan.ok());
   CHECK(plan->step_count() == kTensors * 8);
-  CHECK(seconds < kPlanSeconds);
+  CHECK(asked == plan->step_count());
+  REQUIRE(plan->phases().size() == 1);
+  CHECK(plan->phases()[0].in_bytes <= kDefaultTileBytes);
+  CHECK(plan->phases()[0].out_bytes <= kDefaultTileBytes);
+  CHECK(plan->phases()[0].read_bytes == kTensors * kBytes);
   StepIo io;
   uint64_t sum = 0;
   for (uint64_t step = 0; step < plan->step_count(); ++step) {

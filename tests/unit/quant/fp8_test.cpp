@@ -116,12 +116,13 @@ TEST_CASE("stacks take scales of the same first dimension, or one scale") {
   CHECK_FALSE(fp8_geometry({3, 7, 10}, {2, 3}, {4, 4}).has_value());
 }
 
-TEST_CASE("tensors of other ranks take one scale only") {
+TEST_CASE("vectors take one scale only, stacks of any rank a grid for each matrix") {
   CHECK(geometry({5}, {1}).cols == 5);
   CHECK(geometry({}, {}).cols == 1);
   CHECK(geometry({2, 3, 4, 5}, {}).cols == 120);
   CHECK_FALSE(fp8_geometry({5}, {5}, {4, 4}).has_value());
-  CHECK_FALSE(fp8_geometry({2, 3, 4, 5}, {2, 3, 1, 2}, {4, 4}).has_value());
+  CHECK(geometry({2, 3, 4, 5}, {2, 3, 1, 2}).matrices == 6);
+  CHECK_FALSE(fp8_geometry({2, 3, 4, 5}, {3, 2, 1, 2}, {4, 4}).has_value());
 }
 
 TEST_CASE("the block size of config.json is two positive integers or refused") {

@@ -7,8 +7,8 @@
 
 #include "data_file.h"
 #include "tftf/base/bytes.h"
+#include "tftf/quant/encoder.h"
 #include "tftf/quant/registry.h"
-#include "transform/layout_codecs.h"
 #include "transform_host.h"
 
 using namespace tftf;
@@ -71,28 +71,17 @@ struct CodecBound {
 
 }  // namespace
 
-TEST_CASE("the registry's columns say what the codecs can do") {
+TEST_CASE("what can be quantised to is what the registry says is written") {
+  const OptionInfo* to = find_operation("quantize")->option("to");
   for (const QuantFormat* format : quant_formats()) {
     INFO(format->id);
-    const transform::LayoutCodec* codec = transform::find_codec(format->id);
-    CHECK(format->read() == (codec != nullptr && codec->decode != nullptr));
-    CHECK(format->written() == (codec != nullptr && codec->encode != nullptr));
-  }
-  for (const transform::LayoutCodec& codec : transform::layout_codecs()) {
-    INFO(codec.id);
-    CHECK(find_quant_format(codec.id) != nullptr);
-    CHECK((codec.encode == nullptr) == (codec.check == nullptr));
-  }
-  const OptionInfo* to = find_operation("quantize")->option("to");
-  for (const std::string_view id : to->choices) {
-    INFO(id);
-    const transform::LayoutCodec* codec = transform::find_codec(id);
-    CHECK((codec != nullptr && codec->encode != nullptr));
-  }
-  for (const transform::LayoutCodec& codec : transform::layout_codecs()) {
-    INFO(codec.id);
-    CHECK((std::find(to->choices.begin(), to->choices.end(), codec.id) != to->choices.end()) ==
-          (codec.encode != nullptr));
+    CHECK((std::find(to->choices.begin(), to->choices.end(), format->id) != to->choices.end()) ==
+          format->written());
+    if (!format->written()) continue;
+    CHECK(format->encoder->plan != nullptr);
+    CHECK(format->encoder->writes != nullptr);
+    CHECK(format->encoder->encode != nullptr);
+    CHECK((format->encoder->measure == nullptr) == (format->encoder->measured == nullptr));
   }
 }
 
@@ -318,15 +307,15 @@ TEST_CASE("16-bit weights are quantised as the values they are") {
 
 TEST_CASE("values without a code are refused by name, in every layout and place") {
   const float infinity = std::numeric_limits<float>::infinity();
-  for (const transform::LayoutCodec& codec : transform::layout_codecs()) {
-    if (codec.encode == nullptr) continue;
+  for (const QuantFormat* format : quant_formats()) {
+    if (!format->written()) continue;
     for (const float bad : {infinity, -infinity, std::nanf("")}) {
       for (const size_t at : {size_t{0}, size_t{255}, size_t{3 * 256 - 1}}) {
-        INFO(codec.id << " " << bad << " at " << at);
+        INFO(format->id << " " << bad << " at " << at);
         std::vector<float> w(3 * 256, 0.25f);
         w[at] = bad;
         const auto done = apply_codec(model_file({{"a.weight", DType::F32, {3, 256}, f32_bytes(w)}}),
-                                      quantize_to(std::string(codec.id)));
+                                      quantize_to(std::string(format->id)));
         REQUIRE_FALSE(done.ok());
         CHECK(done.error().code == ErrorCode::kRefusedValues);
         CHECK(done.error().tensor == "a.weight");

@@ -137,6 +137,7 @@ TEST_CASE("every kind of scale gives the bytes of the formula, whatever the tile
           INFO(c.title << " to " << name << ", tile " << tile << ", " << kernels->name);
           TransformRequest request{.command = "dequant-fp8", .input = "model", .output = "out"};
           request.operations = {{"dequant-fp8", {{"dtype", {name}}, {"block-size", {c.block}}}}};
+          if (c.divide) request.operations[0].options.push_back({"weight-scale", {"divide"}});
           request.tile_bytes = tile;
           auto result = transform_in_memory(model, model.folder(), request,
                                             {.kernels = kernels, .seed = static_cast<uint32_t>(tile)});
@@ -236,26 +237,35 @@ TEST_CASE("the block size comes from the option, config.json, or is 128") {
   CHECK(dequant({fp8("a.weight", {129, 8}), scale("a.weight_scale_inv", {2, 1})}, "", {}).ok());
 }
 
-TEST_CASE("division is done only where no method is named") {
+TEST_CASE("nothing is divided unasked") {
   const std::vector<TestTensor> tensors = {fp8("a.weight", {4, 4}), scale("a.weight_scale", {1, 1})};
-  auto divided = dequant(tensors);
-  REQUIRE(divided.ok());
-  CHECK(tensors_of(divided->files.at("model-00001-of-00001.safetensors"))[0].bytes ==
-        u16_bytes(std::vector<uint16_t>(16, 0x3F00)));
-  const std::string message =
-      refusal(dequant(tensors, R"({"quantization_config": {"quant_method": "modelopt"}})"),
-              ErrorCode::kRefusedAmbiguous);
-  CHECK(says(message, "modelopt"));
+  const std::string said = refusal(dequant(tensors), ErrorCode::kRefusedAmbiguous);
+  CHECK(says(said, "--weight-scale multiply"));
+  const auto values = [&](const char* sense) {
+    auto result = dequant(tensors, "", {{"weight-scale", {sense}}});
+    REQUIRE(result.ok());
+    return tensors_of(result->files.at("model-00001-of-00001.safetensors"))[0].bytes;
+  };
+  CHECK(values("divide") == u16_bytes(std::vector<uint16_t>(16, 0x3F00)));
+  CHECK(values("multiply") == u16_bytes(std::vector<uint16_t>(16, 0x4000)));
+  const std::string message = refusal(
+      dequant(tensors, R"({"quantization_config": {"quant_method": "fp8"}})", {{"weight-scale", {"divide"}}}),
+      ErrorCode::kRefusedAmbiguous);
   CHECK(says(message, "multiplies by it"));
   refusal(dequant({fp8("a.weight", {4, 4}), scale("a.weight_scale_inv", {1, 1})},
                   R"({"quantization_config": {"quant_method": "fp8", "weight_scale_semantics": "inverse"}})"),
           ErrorCode::kRefusedUnsupported);
 }
 
+namespace {
+const std::vector<Operation::Given> kDivide = {{"weight-scale", {"divide"}}};
+}
+
 TEST_CASE("a divisor that is zero or not finite is refused by the data, a multiplier is not") {
   for (const float bad : {0.0f, -0.0f, INFINITY, NAN}) {
     const std::string message = refusal(
-        dequant({fp8("a.weight", {4, 4}), scale("a.weight_scale", {1, 1}, bad)}), ErrorCode::kRefusedValues);
+        dequant({fp8("a.weight", {4, 4}), scale("a.weight_scale", {1, 1}, bad)}, "", kDivide),
+        ErrorCode::kRefusedValues);
     CHECK(says(message, "\"a.weight_scale\""));
     CHECK(dequant({fp8("a.weight", {4, 4}), scale("a.weight_scale_inv", {1, 1}, bad)}).ok());
   }
@@ -263,7 +273,7 @@ TEST_CASE("a divisor that is zero or not finite is refused by the data, a multip
   std::string tiny(8, '\0');
   const double value = 1e-300;
   std::memcpy(tiny.data(), &value, 8);
-  refusal(dequant({fp8("a.weight", {4, 4}), {"a.weight_scale", DType::F64, {1}, tiny}}),
+  refusal(dequant({fp8("a.weight", {4, 4}), {"a.weight_scale", DType::F64, {1}, tiny}}, "", kDivide),
           ErrorCode::kRefusedValues);
 }
 

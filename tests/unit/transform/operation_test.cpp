@@ -1,6 +1,7 @@
 #include "tftf/transform/operation.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 
 #include "memory_model.h"
@@ -44,19 +45,17 @@ TEST_CASE("the table of operations is complete and consistent") {
     CHECK_FALSE(info.summary.empty());
     CHECK_FALSE(info.writes.empty());
     CHECK(info.obstacle != nullptr);
-    CHECK(info.activator.empty() == info.bare.empty());
-    if (!info.activator.empty()) {
-      CHECK(activators.insert(info.activator).second);
-      CHECK(info.make != nullptr);
-      CHECK(info.option(info.bare) != nullptr);
-    }
+    // Whatever can be done can be done in a chain.
+    REQUIRE_FALSE(info.activator.empty());
+    CHECK(find_activator(info.activator) == &info);
+    CHECK(activators.insert(info.activator).second);
+    CHECK(info.option(info.bare) != nullptr);
     std::set<std::string_view> names;
     for (const OptionInfo& option : info.options) {
       INFO(option.name);
       CHECK(names.insert(option.name).second);
       CHECK_FALSE(option.help.empty());
       CHECK((option.kind == OptionKind::kChoice) == !option.choices.empty());
-      if (!option.chain_choices.empty()) CHECK(option.chain_choices.size() == option.choices.size());
     }
   }
   CHECK(find_operation("nope") == nullptr);
@@ -75,20 +74,73 @@ TEST_CASE("a chain is sections of activators with their values") {
   CHECK(shown({"--dequant-fp8"}) == "dequant-fp8");
   CHECK(shown({"--dequant-fp8", "fp32", "--block-size", "4", "--device", "cuda"}) ==
         "dequant-fp8 dtype=float32 block-size=4 device=cuda");
-  CHECK(chain({"--dtype-cast", "float16", "--dtype", "float32"})->at(0).find("dtype")->front() == "float32");
+  CHECK(shown({"--dequant", "--quantize", "fp8-block", "--repack", "colibri-fp8", "--reshard", "5GB"}) ==
+        "dequant; quantize to=fp8-block; repack to=colibri-fp8; reshard max-shard-size=5GB");
+}
+
+TEST_CASE("a dtype has the same names in every operation") {
+  size_t seen = 0;
+  for (const OperationInfo& info : all_operations()) {
+    for (const OptionInfo& option : info.options) {
+      if (option.name != "dtype") continue;
+      INFO(info.id);
+      for (const auto& [words, dtype] : std::map<std::vector<std::string>, std::string>{
+               {{"bfloat16", "bf16", "BF16", "BFloat16"}, "bfloat16"},
+               {{"float16", "fp16", "f16", "F16", "half"}, "float16"},
+               {{"float32", "fp32", "f32", "FP32"}, "float32"},
+               {{"float64", "fp64", "f64", "double"}, "float64"}}) {
+        const bool known = find_choice(option, dtype).has_value();
+        for (const std::string& word : words) {
+          INFO(word);
+          CHECK(find_choice(option, word).value_or("") == (known ? dtype : ""));
+          Operation operation{std::string(info.id), {{"dtype", {word}}}};
+          spell_out_choices(operation);
+          CHECK(check_options(operation).ok() == known);
+          ++seen;
+          if (!known) continue;
+          CHECK(operation.options[0].values[0] == dtype);
+          CHECK(shown({std::string(info.activator), word}) == std::string(info.id) + " dtype=" + dtype);
+        }
+      }
+      for (const char* word : {"", "bf", "float", "int8", "bf16 "}) CHECK_FALSE(find_choice(option, word));
+    }
+  }
+  CHECK(seen >= 3 * 16);
+}
+
+TEST_CASE("in a section an option is given once unless it may be repeated") {
+  for (const OperationInfo& info : all_operations()) {
+    for (const OptionInfo& option : info.options) {
+      const std::string name = "--" + std::string(option.name);
+      std::vector<std::string> once{name};
+      for (uint32_t i = 0; i < option.values(); ++i)
+        once.push_back(option.kind == OptionKind::kChoice ? std::string(option.choices[0]) : "5");
+      std::vector<std::string> twice{std::string(info.activator)};
+      twice.insert(twice.end(), once.begin(), once.end());
+      twice.insert(twice.end(), once.begin(), once.end());
+      INFO(info.id << " " << name);
+      const bool told = shown(twice).find(name + " is given twice") != std::string::npos;
+      CHECK(told == !option.repeatable);
+    }
+  }
 }
 
 TEST_CASE("chains that are wrong are refused with the reason") {
-  CHECK(shown({"foo", "--key-filter", "x"}).find("\"foo\" stands before any pipe") == 0);
+  CHECK(shown({"foo", "--key-filter", "x"}).find("\"foo\" stands before any operation") == 0);
   CHECK(shown({"--key-filter", "--bogus", "x"}) == "--key-filter has no option \"--bogus\".");
   CHECK(shown({"--dequant-fp8", "--block-size"}) == "--dequant-fp8 --block-size needs a value.");
   CHECK(shown({"--key-rename", "a"}) == "--key-rename --rule needs 2 values.");
   CHECK(shown({"--key-rename", "a", "--rule", "b", "c"}) == "--key-rename --rule needs 2 values.");
   CHECK(shown({"--dtype-cast"}) == "--dtype-cast needs a value or --dtype.");
   CHECK(shown({"--key-rename"}) == "--key-rename needs a value or --rule.");
-  CHECK(refused({"--dtype-cast", "bf16"}));       // long names only
-  CHECK(refused({"--dtype-cast", "Float16"}));    // and exact ones
-  CHECK(refused({"--dequant-fp8", "bfloat16"}));  // short names only
+  CHECK(refused({"--dequant-fp8", "float64"}));
+  CHECK(refused({"--reshard", "0"}));
+  // An option of another operation is said to be one.
+  CHECK(shown({"--dequant-fp8", "bf16", "--rule", "a", "b"}) ==
+        "--dequant-fp8 has no option \"--rule\"; it belongs to --key-rename, which has to stand before it.");
+  CHECK(shown({"--block-size", "4"}) ==
+        "\"--block-size\" stands before any operation; it belongs to --dequant-fp8, which has to stand "
+        "before it.");
   CHECK(refused({"--key-filter", "--include=a"}));
   CHECK(refused({"--key-filter", "--include", "--exclude", "a"}));
   CHECK(refused({"--dequant-fp8", "--block-size", "x"}));
@@ -108,6 +160,7 @@ TEST_CASE("operations are checked whoever made them") {
   CHECK_FALSE(check_operation({"nope", {}}).ok());
   CHECK(check_operation({"reshard", {{"max-shard-size", {"5GB"}}, {"single", {}}}}).ok());
   CHECK_FALSE(check_operation({"reshard", {{"max-shard-size", {"5XB"}}}}).ok());
+  CHECK_FALSE(check_operation({"reshard", {{"max-shard-size", {"0"}}}}).ok());
 }
 
 TEST_CASE("the table as JSON tells what is applicable") {
@@ -117,7 +170,7 @@ TEST_CASE("the table as JSON tells what is applicable") {
   CHECK(bare[0]["applicable"].is_null());
   CHECK(bare[0]["options"][0]["choices"] == OrderedJson({"bfloat16", "float16", "float32"}));
   CHECK(bare[0]["options"][0]["default"] == "bfloat16");
-  CHECK(bare[0]["options"].size() == 3);  // --device is no option of a form
+  CHECK(bare[0]["options"].size() == 4);  // --device is no option of a form
 
   test::MemoryModel model;
   model.files["model.safetensors"] = test::scalar_file({"a"});

@@ -338,10 +338,10 @@ TEST_CASE("the plan's text names the command with all that decides, and its work
                                       {"a.weight_scale", DType::F32, {1}, f32_bytes({2})},
                                       {"n", DType::BF16, {1}, "ab"}});
   TransformRequest request{.command = "dequant-fp8",
-                           .operations = {{"dequant-fp8", {{"dtype", {"float32"}}}}}};
+                           .operations = {{"dequant-fp8", {{"dtype", {"float32"}}, {"weight-scale", {"divide"}}}}}};
   const TransformResult result = must(transform_in_memory(model, model.folder(), request));
   INFO(result.text);
-  CHECK(result.text.find("plan 1 dequant-fp8 dtype=float32 tile=1048576\n") == 0);
+  CHECK(result.text.find("plan 1 dequant-fp8 dtype=float32 weight-scale=divide tile=1048576\n") == 0);
   CHECK(result.text.find("measure scale-check \"a.weight_scale\"") != std::string::npos);
   CHECK(result.text.find("tensor \"a.weight\" F32 [2,2] out 0:") != std::string::npos);
   CHECK(result.text.find("dequant fp8-tensor divide 0:") != std::string::npos);

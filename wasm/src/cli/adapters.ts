@@ -6,21 +6,13 @@ import { ranksIn } from '../adapter-file.js';
 import { call, loadCore } from '../core.js';
 import { TftfError } from '../error.js';
 import { quoteName } from '../names.js';
+import { operations } from '../opening.js';
 import type { SourceTree } from '../source.js';
 import { pathTree } from '../sources/node-tree.js';
 import type { Operation } from '../transform.js';
-import { count, usage, value, values, type Arguments, type OptionRule } from './arguments.js';
+import { count, value, values, type CommandLine } from './arguments.js';
 import { treeOf } from './inspection.js';
 import type { Session } from './session.js';
-
-export const RANKS: OptionRule[] = [
-  { name: 'shards', short: 's', values: 1, shows: 'FILE', help: 'File of one rank; once per rank, in their order' },
-  { name: 'shard-dir', values: 1, shows: 'DIR', help: 'Folder with the files of all ranks, ordered by their numbers' },
-  { name: 'shard-dim', values: 1, shows: 'N', help: 'Dimension along which the parts are put together (0)' },
-];
-export const DISTRIBUTED: OptionRule[] = [
-  { name: 'checkpoint-dir', short: 'c', values: 1, shows: 'DIR', help: 'Folder with .metadata, or a training folder' },
-];
 
 const optionOf = (operation: Operation, name: string): string | undefined =>
   operation.options?.filter(option => option.name === name).at(-1)?.values[0];
@@ -30,10 +22,41 @@ export async function configOf(merge: Operation, session: Session): Promise<Sour
   return config === undefined ? undefined : treeOf(config, session);
 }
 
+/**
+ * A merge of several adapters is one merge per adapter, in the order given. What is given once is meant for all of them, what is
+ * given as often as adapters for each in turn.
+ */
+async function onePerAdapter(merge: Operation): Promise<Operation[]> {
+  const given = merge.options ?? [];
+  const adapters = given.filter(({ name }) => name === 'adapter');
+  if (merge.id !== 'merge-lora' || merge.adapter !== undefined || adapters.length === 0) return [merge];
+  const known = (await operations()).find(({ id }) => id === merge.id)!.options;
+  const times = (name: string): number => given.filter(option => option.name === name).length;
+  const forAll = (name: string): boolean => {
+    const info = known.find(option => option.name === name);
+    return info === undefined || info.kind === 'rule' || info.kind === 'flag' || times(name) === 1;
+  };
+  for (const { name } of given) {
+    if (name === 'adapter' || forAll(name) || times(name) === adapters.length) continue;
+    throw usage(`--${name} is given ${times(name)} times for ${adapters.length} adapter${adapters.length === 1 ? '' : 's'}: once means all of them, as often as adapters means each in turn.`);
+  }
+  return adapters.map((adapter, i) => {
+    const seen = new Map<string, number>();
+    const options = given.filter(({ name }) => {
+      if (name === 'adapter') return false;
+      const at = seen.get(name) ?? 0;
+      seen.set(name, at + 1);
+      return forAll(name) || at === i;
+    });
+    return { ...merge, options: [adapter, ...options] };
+  });
+}
+
 /** Operations with the adapters that their options name. */
-export async function withAdapters(operations: Operation[], session: Session): Promise<Operation[]> {
+export async function withAdapters(chain: Operation[], session: Session): Promise<Operation[]> {
   const core = await loadCore();
-  return Promise.all(operations.map(async operation => {
+  const single = (await Promise.all(chain.map(onePerAdapter))).flat();
+  return Promise.all(single.map(async operation => {
     if (operation.id !== 'merge-lora' || operation.adapter !== undefined) return operation;
     call(core, () => core.checkOperation(JSON.stringify(operation)));
     const adapter: AdapterSource = { tree: await treeOf(optionOf(operation, 'adapter')!, session) };
@@ -61,21 +84,15 @@ async function rankTree(file: string): Promise<SourceTree> {
   return tree;
 }
 
-export async function adapterOfRanks(args: Arguments): Promise<AdapterSource> {
-  const folder = value(args, 'shard-dir');
-  const files = values(args, 'shards');
-  if (files.length === 0 && folder === undefined) throw usage('Either --shards or --shard-dir is needed.');
-  if (files.length > 0 && folder !== undefined) throw usage('--shards and --shard-dir exclude each other.');
-  const dim = value(args, 'shard-dim');
-  const shardDim = dim === undefined ? 0 : count(dim, '--shard-dim');
-  if (folder === undefined) return { ranks: await Promise.all(files.map(rankTree)), shardDim };
+export async function adapterOfRanks(line: CommandLine): Promise<AdapterSource> {
+  const folder = value(line, 'shard-dir');
+  const shardDim = count(line, 'shard-dim') ?? 0;
+  if (folder === undefined) return { ranks: await Promise.all(values(line, 'shards').map(rankTree)), shardDim };
   const tree = await pathTree(folder);
   if (tree.main !== undefined) throw new TftfError('usage-path', `The folder ${quoteName(folder)} does not exist.`, { file: folder });
   return ranksIn(tree, shardDim);
 }
 
-export async function distributedAdapter(args: Arguments, session: Session): Promise<AdapterSource> {
-  const folder = value(args, 'checkpoint-dir');
-  if (folder === undefined) throw usage('--checkpoint-dir is required.');
-  return { tree: await treeOf(folder, session), distributed: true };
+export async function distributedAdapter(line: CommandLine, session: Session): Promise<AdapterSource> {
+  return { tree: await treeOf(value(line, 'checkpoint-dir')!, session), distributed: true };
 }

@@ -7,39 +7,30 @@ import { openCheckpoint } from '../opening.js';
 import type { SourceTree } from '../source.js';
 import { pathTree, reasonOf } from '../sources/node-tree.js';
 import { urlTree } from '../sources/http-tree.js';
-import { count, flag, usage, value, values, type Arguments, type OptionRule } from './arguments.js';
-import { exitStatus, type Session } from './session.js';
+import { count, flag, usage, value, values, type CommandLine } from './arguments.js';
+import { asciiWanted, exitStatus, terminalWidth, type Session } from './session.js';
 
 /** A path of this machine, or an address. */
 export function treeOf(given: string, session: Session): Promise<SourceTree> {
   return /^(https?|hf):\/\//.test(given) ? urlTree(given, { signal: session.task.signal }) : pathTree(given);
 }
 
-export const INFO: OptionRule[] = [
-  { name: 'filter', values: 1, shows: 'TEXT', help: 'Only tensors whose name holds this text' },
-  { name: 'dtype-summary', values: 0, shows: '', help: 'Dtypes and their counts instead of tensors' },
-  { name: 'offsets', values: 0, shows: '', help: 'Show where each tensor lies in its data section' },
-  { name: 'fold', values: 0, shows: '', help: 'Fold layer and expert numbers' },
-  { name: 'no-fold', values: 0 },
-];
-
 // On a terminal more rows than this are folded, unless --no-fold says otherwise.
 const FOLDED_ROWS = 200;
 
-export async function info(session: Session, args: Arguments): Promise<number> {
-  if (args.words.length !== 1) throw usage('One MODEL is needed (see tftf info --help).');
+export async function info(session: Session, line: CommandLine): Promise<number> {
   const options = session.maxHeader === undefined ? session.task : { ...session.task, maxHeader: session.maxHeader };
-  const checkpoint = await openCheckpoint(await treeOf(args.words[0]!, session), options);
-  const filter = value(args, 'filter') ?? '';
+  const checkpoint = await openCheckpoint(await treeOf(line.words[0]!, session), options);
+  const filter = value(line, 'filter') ?? '';
   const some = filter === '' || checkpoint.matches(filter);
   if (session.json) {
     session.print(checkpoint.infoJson(filter));
   } else {
-    const width = process.stdout.isTTY ? process.stdout.columns || 80 : 0;
-    const offsets = flag(args, 'offsets');
+    const width = terminalWidth(process.stdout);
+    const offsets = flag(line, 'offsets');
     const many = width > 0 && !offsets && checkpoint.info(filter).tensors.length > FOLDED_ROWS;
-    const fold = flag(args, 'fold') || (many && !flag(args, 'no-fold'));
-    session.print(checkpoint.infoText({ filter, dtypeSummary: flag(args, 'dtype-summary'), offsets, fold, width }));
+    const fold = flag(line, 'fold') || (many && !flag(line, 'no-fold'));
+    session.print(checkpoint.infoText({ filter, dtypeSummary: flag(line, 'dtype-summary'), offsets, fold, width, ascii: asciiWanted() }));
   }
   if (!some && checkpoint.matches('')) session.warn(`no tensor name holds ${quoteName(filter)}.`);
   const broken = checkpoint.broken();
@@ -48,21 +39,6 @@ export async function info(session: Session, args: Arguments): Promise<number> {
   session.warn(broken.message);
   return exitStatus(broken.code);
 }
-
-export const LINT: OptionRule[] = [
-  { name: 'data', values: 0, shows: '', help: "Read the tensors' values too (NaN, infinities, zeros, duplicates)" },
-  { name: 'base', values: 1, shows: 'DIR', help: 'Base model that adapters are checked against' },
-  { name: 'fail-on', values: 1, shows: 'error|warning|info', help: 'Level from which on the exit status is 1 (error)' },
-  { name: 'strict', values: 0, shows: '', help: 'The same as --fail-on warning' },
-  { name: 'ignore', values: 1, shows: 'ID[,ID]', help: 'Leave these rules out' },
-  { name: 'only', values: 1, shows: 'ID[,ID]', help: 'Check these rules only' },
-  { name: 'severity', values: 1, shows: 'ID=LEVEL', help: 'Treat a rule as error, warning, info or hint' },
-  { name: 'max-issues', values: 1, shows: 'N', help: 'Most messages of one rule in one file (100; 0: all)' },
-  { name: 'config', values: 1, shows: 'FILE', help: 'JSON file with ignore, only, override, max-issues' },
-  { name: 'format', values: 1, shows: 'text|json|sarif|github|junit', help: 'Form of the report (text)' },
-  { name: 'output', values: 1, shows: 'FILE', help: 'Write the report to this file' },
-  { name: 'timestamp', values: 0, shows: '', help: 'Put the time into the report' },
-];
 
 const MOST_CONFIG = 1 << 20;
 
@@ -90,8 +66,8 @@ function writeReport(file: string, text: string): void {
   }
 }
 
-function chosenFormat(session: Session, args: Arguments): ReportFormat {
-  const format = value(args, 'format');
+function chosenFormat(session: Session, line: CommandLine): ReportFormat {
+  const format = value(line, 'format');
   if (format === undefined) return session.json ? 'json' : 'text';
   if (!['text', 'json', 'sarif', 'github', 'junit'].includes(format)) {
     throw usage(`There is no report format ${quoteName(format)}; text, json, sarif, github and junit are.`);
@@ -100,38 +76,50 @@ function chosenFormat(session: Session, args: Arguments): ReportFormat {
   return format as ReportFormat;
 }
 
-export async function lintCommand(session: Session, args: Arguments): Promise<number> {
-  const colour = (process.stdout.isTTY ?? false) && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
-  if (args.words[0] === 'rules' && args.words.length <= 2) {
-    session.print(await rulesText(args.words[1], session.json ? 'json' : 'text', colour));
-    return 0;
-  }
-  const format = chosenFormat(session, args);
+const colourWanted = (): boolean => (process.stdout.isTTY ?? false) && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
+
+export async function rules(session: Session, line: CommandLine): Promise<number> {
+  session.print(await rulesText(line.words[0], session.json ? 'json' : 'text', colourWanted()));
+  return 0;
+}
+
+export async function lintCommand(session: Session, line: CommandLine): Promise<number> {
+  const colour = colourWanted();
+  const format = chosenFormat(session, line);
   session.json = format === 'json';
-  if (args.words.length === 0) throw usage('A PATH is needed: a file or a folder (see tftf lint --help).');
   const options: LintOptions = {
-    ...session.task, data: flag(args, 'data'), strict: flag(args, 'strict'),
-    only: values(args, 'only'), ignore: values(args, 'ignore'), severity: values(args, 'severity'),
+    ...session.task, data: flag(line, 'data'), strict: flag(line, 'strict'),
+    only: values(line, 'only'), ignore: values(line, 'ignore'), severity: values(line, 'severity'),
   };
-  const most = value(args, 'max-issues');
-  if (most !== undefined) options.maxIssues = count(most, '--max-issues');
-  const failOn = value(args, 'fail-on');
+  const most = count(line, 'max-issues');
+  if (most !== undefined) options.maxIssues = most;
+  const failOn = value(line, 'fail-on');
   if (failOn !== undefined) options.failOn = failOn;
-  const config = value(args, 'config');
+  const config = value(line, 'config');
   if (config !== undefined) options.config = readConfig(config);
-  if (flag(args, 'timestamp')) options.timestamp = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
+  if (flag(line, 'timestamp')) options.timestamp = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
   if (session.maxHeader !== undefined) options.maxHeader = session.maxHeader;
-  const base = value(args, 'base');
+  const base = value(line, 'base');
   if (base !== undefined) {
     options.base = await treeOf(base, session);
     if (options.base.main !== undefined) throw new TftfError('usage-path', `${quoteName(base)} is not a folder.`, { file: base });
   }
   const trees = [];
-  for (const word of args.words) trees.push(await treeOf(word, session));
+  for (const word of line.words) trees.push(await treeOf(word, session));
   const report = await lint(trees, options);
-  const output = value(args, 'output');
+  const output = value(line, 'output');
   const text = report.render(format, { colour: output === undefined && colour, quiet: session.quiet, verbose: session.verbose });
-  if (output === undefined) session.print(text);
-  else writeReport(output, text);
+  if (output === undefined) {
+    session.print(text);
+  } else {
+    try {
+      writeReport(output, text);
+    } catch (error) {
+      // The report is not lost: who asked for it gets it here, and no second document behind it.
+      session.print(text);
+      session.json = false;
+      throw error;
+    }
+  }
   return report.failed ? 1 : 0;
 }

@@ -1,77 +1,59 @@
-// `tftf` in Node.js: the native program's commands, options, words and exit statuses.
+// `tftf` in Node.js: the native program's commands, options, words and exit statuses, by the same table.
 import '../node.js';
-import { quoteName } from '../names.js';
+import { call, loadCore } from '../core.js';
+import { TftfError } from '../error.js';
 import { version } from '../version.js';
-import { flag, parseArguments, usage, type Arguments, type OptionRule } from './arguments.js';
-import { info, INFO, LINT, lintCommand } from './inspection.js';
-import { COMMON, Session } from './session.js';
-import {
-  commandRules, COMMANDS, operationCommand, runCommand, runRules, splitChain, VALIDATE, validate,
-} from './transforms.js';
-import { diff, DIFF, stats, STATS } from './values.js';
+import { readCommandLine, type CommandLine } from './arguments.js';
+import { classify, folderTool, resolve, stamps } from './colibri.js';
+import { info, lintCommand, rules } from './inspection.js';
+import { Session } from './session.js';
+import { distributedMerge, operationCommand, shardedMerge, validate } from './transforms.js';
+import { diff, stats } from './values.js';
 
-interface Other {
-  name: string;
-  summary: string;
-  usage: string;
-  rules: OptionRule[];
-  run: (session: Session, args: Arguments) => Promise<number>;
-}
-const OTHERS: Other[] = [
-  { name: 'info', summary: 'Say what a model is: kind, layouts, sizes, tensors', usage: 'MODEL', rules: INFO, run: info },
-  { name: 'lint', summary: 'Check files and folders against the rules of the format and its loaders', usage: 'PATH... | rules [ID]',
-    rules: LINT, run: lintCommand },
-  { name: 'stats', summary: 'Look at all values: extremes, mean, deviation, NaN, histograms', usage: 'MODEL', rules: STATS, run: stats },
-  { name: 'diff', summary: 'Compare two models: names, dtypes, shapes, values', usage: 'LEFT RIGHT', rules: DIFF, run: diff },
-  { name: 'validate', summary: 'Run a model through a pipe with all its data, writing nothing', usage: 'MODEL', rules: VALIDATE, run: validate },
-];
-const RUN = { name: 'run', summary: 'Run a model through a chain of pipes in one pass', usage: '-i MODEL -o OUT CHAIN' };
+type Run = (session: Session, line: CommandLine) => Promise<number>;
 
-const pad = (text: string): string => (text.length < 32 ? text.padEnd(32) : `${text}\n${' '.repeat(34)}`);
-
-function programHelp(): string {
-  const lines = [...COMMANDS, RUN, ...OTHERS].map(({ name, summary }) => `  ${pad(name)}${summary}`);
-  return `Inspect, lint and transform safetensors checkpoints of any size in little memory.\n\nUsage: tftf COMMAND [OPTIONS]\n\nCommands:\n${lines.join('\n')}\n\ntftf COMMAND --help tells the options of a command.\n`;
+async function formats(session: Session): Promise<number> {
+  const core = await loadCore();
+  session.print(call(core, () => core.formats(!session.json)));
+  return 0;
 }
 
-function commandHelp(name: string, summary: string, words: string, rules: OptionRule[]): string {
-  const lines = rules.filter(rule => rule.shows !== undefined).map(({ name: long, short, shows, help }) =>
-    `  ${pad(`${short === undefined ? '' : `-${short},`}--${long}${shows === '' ? '' : ` ${shows}`}`)}${help ?? ''}`);
-  return `${summary}.\n\nUsage: tftf ${name} [OPTIONS] ${words}\n\nOptions:\n${lines.join('\n')}\n`;
+async function completion(session: Session, line: CommandLine): Promise<number> {
+  const core = await loadCore();
+  session.print(call(core, () => core.completion(line.words[0]!)));
+  return 0;
 }
 
-async function dispatch(session: Session, name: string, rest: string[]): Promise<number> {
-  const command = COMMANDS.find(one => one.name === name);
-  const other = OTHERS.find(one => one.name === name);
-  const known = command ?? other ?? (name === RUN.name ? RUN : undefined);
-  if (known === undefined) throw usage(`There is no command ${quoteName(name)} (see tftf --help).`);
-  const rules = command !== undefined ? await commandRules(command) : other !== undefined ? [...other.rules, ...COMMON] : await runRules();
-  const { own, chain } = known === RUN ? await splitChain(rest, rules) : { own: rest, chain: [] };
-  const args = parseArguments(own, rules);
-  if (flag(args, 'help')) {
-    session.print(commandHelp(name, known.summary, 'usage' in known ? known.usage : '-i MODEL -o OUT', rules));
-    return 0;
-  }
-  await session.take(args);
-  if (command !== undefined) return operationCommand(session, command, args);
-  return other !== undefined ? other.run(session, args) : runCommand(session, chain, args);
-}
+/** What each command of the table does here. */
+const RUNS: Record<string, Run> = {
+  'passthrough': operationCommand, 'dequant-fp8': operationCommand, 'dequant': operationCommand, 'quantize': operationCommand,
+  'repack': operationCommand, 'merge-lora': operationCommand, 'run': operationCommand,
+  'merge-fsdp-lora': shardedMerge, 'merge-dcp-lora': distributedMerge, validate,
+  'lint': lintCommand, 'lint rules': rules, info, stats, diff,
+  'colibri quantize': operationCommand, 'colibri dequant': operationCommand, 'colibri resolve': resolve,
+  'colibri classify': classify, 'colibri stamps': stamps, 'colibri convert': folderTool, 'colibri repack-fp8': folderTool,
+  'colibri fmt4-to-fmt2': folderTool, 'colibri rans-repack': folderTool,
+  formats, completion,
+};
 
 /** Runs the program; gives the exit status. */
 export async function main(args: string[]): Promise<number> {
   const session = new Session();
   session.json = args.includes('--json');
-  const [name, ...rest] = args;
   try {
-    if (name === undefined || name === '--help' || name === '-h') {
-      session.print(programHelp());
+    const line = await readCommandLine(args);
+    await session.take(line);
+    if (line.wish === 'help') {
+      session.print(line.help!);
       return 0;
     }
-    if (name === '--version') {
+    if (line.wish === 'version') {
       session.print(`tftf, version ${await version()}\n`);
       return 0;
     }
-    return await dispatch(session, name, rest);
+    const run = RUNS[line.path];
+    if (run === undefined) throw new TftfError('internal', `A defect of this program: nothing runs ${line.path}.`);
+    return await run(session, line);
   } catch (error) {
     return session.fail(error);
   }

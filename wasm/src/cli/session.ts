@@ -2,30 +2,12 @@ import { writeSync } from 'node:fs';
 import { call, loadCore } from '../core.js';
 import { TftfError, type ErrorCode } from '../error.js';
 import type { Progress } from '../progress.js';
-import { flag, usage, value, type Arguments, type OptionRule } from './arguments.js';
-
-/** Options of every command. */
-export const COMMON: OptionRule[] = [
-  { name: 'help', short: 'h', values: 0, shows: '', help: 'Show this help' },
-  { name: 'json', values: 0, shows: '', help: 'Give the result as one JSON document on stdout' },
-  { name: 'no-progress', values: 0, shows: '', help: 'Show no progress' },
-  { name: 'quiet', short: 'q', values: 0, shows: '', help: 'Say nothing but results, warnings and errors' },
-  { name: 'verbose', short: 'v', values: 0, shows: '', help: 'Say more' },
-  { name: 'max-memory', values: 1, shows: 'SIZE', help: 'Refuse what cannot be done within this much memory' },
-  { name: 'max-header', values: 1, shows: 'SIZE', help: 'Longest header that is read (100MB)' },
-  // Taken as the native program takes it; there is one thread here.
-  { name: 'threads', values: 1 },
-];
+import { flag, size, type CommandLine } from './arguments.js';
 
 export function exitStatus(code: ErrorCode): number {
   if (code === 'interrupted') return 130;
   if (code === 'internal') return 3;
   return code.startsWith('usage') ? 2 : 1;
-}
-
-export async function size(text: string): Promise<number> {
-  const core = await loadCore();
-  return call(core, () => core.parseSize(text));
 }
 
 function writeAll(descriptor: number, text: string): void {
@@ -41,6 +23,29 @@ function writeAll(descriptor: number, text: string): void {
   }
 }
 
+const MOST_COLUMNS = 10_000;
+const USUAL_COLUMNS = 80;
+const LEAST_COLUMNS = 20;
+
+/** COLUMNS as shells export it. */
+function columnsVariable(): number | undefined {
+  const text = process.env['COLUMNS'] ?? '';
+  const columns = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  return columns >= LEAST_COLUMNS && columns <= MOST_COLUMNS ? columns : undefined;
+}
+/** Columns of a terminal; 0: it is none. */
+export function terminalWidth(stream: NodeJS.WriteStream): number {
+  if (!stream.isTTY) return 0;
+  return columnsVariable() ?? (stream.columns >= LEAST_COLUMNS ? stream.columns : USUAL_COLUMNS);
+}
+/** Columns of what is printed: COLUMNS, the terminal's, or 80. */
+export const tableWidth = (): number => columnsVariable() ?? (terminalWidth(process.stdout) || USUAL_COLUMNS);
+/** The locale of the environment has no UTF-8. */
+export function asciiWanted(): boolean {
+  const locale = ['LC_ALL', 'LC_CTYPE', 'LANG'].map(name => process.env[name]).find(text => text);
+  return locale === undefined || !/utf-?8/i.test(locale);
+}
+
 /** One run of the program: common options, where its words go, how it ends. */
 export class Session {
   json = false;
@@ -50,6 +55,7 @@ export class Session {
   maxHeader: number | undefined;
   private progress = true;
   private drawn = false;
+  private unread = false;
   private shown = Date.now();
   private readonly interruption = new AbortController();
 
@@ -59,19 +65,13 @@ export class Session {
     process.once('SIGTERM', stop);
   }
 
-  async take(args: Arguments): Promise<void> {
-    this.json = flag(args, 'json');
-    this.quiet = flag(args, 'quiet');
-    this.verbose = flag(args, 'verbose');
-    this.progress = !flag(args, 'no-progress') && !this.quiet;
-    const threads = value(args, 'threads');
-    if (threads !== undefined && !(/^\d{1,4}$/.test(threads) && Number(threads) >= 1 && Number(threads) <= 1024)) {
-      throw usage(`--threads: Value ${threads} not in range 1 to 1024.`);
-    }
-    const memory = value(args, 'max-memory');
-    if (memory !== undefined) this.maxMemory = await size(memory);
-    const header = value(args, 'max-header');
-    if (header !== undefined) this.maxHeader = await size(header);
+  async take(line: CommandLine): Promise<void> {
+    this.json = flag(line, 'json');
+    this.quiet = flag(line, 'quiet');
+    this.verbose = flag(line, 'verbose');
+    this.progress = !flag(line, 'no-progress') && !this.quiet;
+    this.maxMemory = await size(line, 'max-memory');
+    this.maxHeader = await size(line, 'max-header');
   }
 
   get task(): { signal: AbortSignal; onProgress?: (progress: Progress) => void } {
@@ -81,12 +81,27 @@ export class Session {
 
   print(text: string): void {
     this.clear();
-    writeAll(1, text);
+    if (this.unread) return;
+    try {
+      writeAll(1, text);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      // A reader that goes away is no failure: what it wanted it has read.
+      if (code !== 'EPIPE') throw new TftfError('io-write', 'The standard output could not be written.');
+      this.unread = true;
+    }
   }
   warn(sentence: string): void { this.say(`warning: ${sentence}\n`); }
   say(text: string): void {
     this.clear();
-    writeAll(2, text);
+    this.tell(text);
+  }
+  private tell(text: string): void {
+    try {
+      writeAll(2, text);
+    } catch {
+      // Nobody listens.
+    }
   }
 
   /** Says why, with --json as data too, and gives the exit status. */
@@ -107,12 +122,16 @@ export class Session {
     const terminal = process.stderr.isTTY ?? false;
     if (Date.now() - this.shown < (terminal ? 100 : 10_000)) return;
     this.shown = Date.now();
-    const text = `${stage} ${Math.floor(100 * done / total)} %, ${(done / 2 ** 20).toFixed(0)} of ${(total / 2 ** 20).toFixed(0)} MiB`;
-    writeAll(2, terminal ? `\r\x1b[K${text}` : `${text}\n`);
+    const mebibytes = (bytes: number): string => (bytes / 2 ** 20).toFixed(0);
+    const text = `${stage} ${Math.floor(100 * done / total)} %`;
+    const sizes = `, ${mebibytes(done)} of ${mebibytes(total)} MiB`;
+    // A terminal wraps what reaches its last column.
+    const fits = !terminal || text.length + sizes.length < terminalWidth(process.stderr);
+    this.tell(terminal ? `\r\x1b[K${text}${fits ? sizes : ''}` : `${text}${sizes}\n`);
     this.drawn = terminal;
   }
   private clear(): void {
-    if (this.drawn) writeAll(2, '\r\x1b[K');
+    if (this.drawn) this.tell('\r\x1b[K');
     this.drawn = false;
   }
 }

@@ -16,6 +16,8 @@ export interface PathSinkOptions {
   single?: boolean;
   /** Files of the same names are replaced, shards of an earlier result go; nothing else is touched. */
   overwrite?: boolean;
+  /** A folder that may hold other files, which are left alone; only those of the same names are in the way. */
+  beside?: boolean;
 }
 
 function writeError(error: unknown, file: string): TftfError {
@@ -135,7 +137,7 @@ class PathSink implements OutputSink {
         fs.renameSync(file + PART, file);
         this.parts.delete(file + PART);
       }
-      if (this.options.overwrite) {
+      if (this.options.overwrite && !this.options.beside) {
         for (const name of staleShards(this.order, fs.readdirSync(this.folder))) fs.unlinkSync(this.fileOf(name));
       }
       const folder = fs.openSync(this.folder, 'r');
@@ -189,7 +191,7 @@ export function checkTarget(name: string, options: PathSinkOptions, folder: stri
     if (id !== undefined && inputs.has(id)) throw refused(file, 'it is an input');
   }
   if (!fs.existsSync(target)) return;
-  if (!options.single) {
+  if (!options.single && !options.beside) {
     // Stale shards are removed and side files replaced there, whatever they are called.
     for (const file of fs.readdirSync(target)) {
       const id = identity(path.join(target, file));
@@ -198,13 +200,13 @@ export function checkTarget(name: string, options: PathSinkOptions, folder: stri
   }
   const ours = new Set(names.flatMap(one => [one, one + PART]));
   for (const file of fs.readdirSync(target).sort()) {
-    if (options.single && !ours.has(file)) continue;
+    if ((options.single || options.beside) && !ours.has(file)) continue;
     const full = path.join(target, file);
     if (ours.has(file) && !fs.lstatSync(full).isSymbolicLink() && !fs.statSync(full).isFile()) {
       throw refused(full, 'it is there and is not a regular file');
     }
     if (options.overwrite || (ours.has(file) && file.endsWith(PART))) continue;
-    throw options.single ? refused(full, 'it exists already (--overwrite replaces it)')
+    throw options.single || options.beside ? refused(full, 'it exists already (--overwrite replaces it)')
       : refused(name, `the folder is not empty, it holds ${quoteName(file)} (--overwrite writes into it)`);
   }
 }

@@ -15,6 +15,12 @@
 
 namespace tftf {
 
+// A file that lies beside an adapter: of its tokenizer.
+struct AdapterSideFile {
+  std::string name;
+  std::string bytes;
+};
+
 struct Adapter {
   std::string given;                 // as the user named it
   std::string file;                  // what was read, for messages
@@ -23,7 +29,8 @@ struct Adapter {
   // By tensor, when its pieces were the same on all ranks (spec tftf 2.8): one of them. Empty otherwise.
   std::vector<std::shared_ptr<const TensorData>> replicated;
   std::vector<std::string> notices;  // sentences about how it was found and read
-  std::string fingerprint;           // hexadecimal hash of names, dtypes, shapes and bytes
+  std::vector<AdapterSideFile> side_files;  // of its own tokenizer, by name
+  std::string fingerprint;                  // hexadecimal hash of names, dtypes, shapes and bytes
 
   const TensorData* find(std::string_view name) const;
 };

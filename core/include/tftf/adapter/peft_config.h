@@ -15,7 +15,20 @@
 namespace tftf {
 
 // Ways of changing a weight that can be merged. Names in files are upper-case ("LORA").
-enum class PeftMethod : uint8_t { kLora, kLoha, kLokr, kIa3, kVera, kOft, kBoft, kAdaLora };
+enum class PeftMethod : uint8_t {
+  kLora,
+  kLoha,
+  kLokr,
+  kIa3,
+  kVera,
+  kOft,
+  kBoft,
+  kAdaLora,
+  kHra,
+  kMiss,
+  kLnTuning,
+  kTrainableTokens,
+};
 
 // Which modules an entry list names: nothing, one regular expression for the whole path, or a list of
 // suffixes.
@@ -65,6 +78,13 @@ struct PeftConfig {
   bool use_cayley_neumann = true;
   int64_t cayley_neumann_terms = 5;
   int64_t oft_block_size = 0;
+  bool apply_gs = false;                                       // HRA
+  enum class Miss : uint8_t { kPlain, kMini, kBat };
+  Miss miss = Miss::kPlain;
+  std::optional<int64_t> mini_r;                               // MiSS
+  std::vector<std::pair<std::string, int64_t>> adalora_ranks;  // what is left of each module: "<module>.lora_E"
+  bool ensure_weight_tying = false;
+  std::string peft_version;  // that wrote it; empty: it does not say
   std::string task_type;
   std::string base_model;
   std::string residual_init;  // pissa, olora …: the adapter belongs to a modified base; empty otherwise

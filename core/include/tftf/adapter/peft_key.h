@@ -41,7 +41,10 @@ enum class PeftPart : uint8_t {
   kBoftR,
   kBoftS,
   kOldOft,
+  kHraU,
+  kMissBlock,
   kTokenRows,
+  kOriginal,  // PEFT's own copy of the base's tensor, beside one of modules_to_save
   kSaved,  // a plain tensor: replaces the base's tensor of that name, or is a new head
 };
 // The word in names: "lora_A", …; "" for kSaved.

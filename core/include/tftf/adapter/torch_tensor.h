@@ -34,4 +34,10 @@ std::optional<DType> torch_dtype(std::string_view name);
 // `max_elements` bounds what a hostile file can ask for: more is refused. Big-endian archives are refused.
 Result<TensorData> read_torch_tensor(Bytes bytes, uint64_t max_elements);
 
+// "adapter_model.bin", "adapter.pt": names of files that torch.save writes.
+bool is_torch_file(std::string_view name);
+// The tensors of a dictionary that torch.save has written, by their names. Refused (kRefusedInput): anything else in it,
+// and tensors that hold more than their storages.
+Result<std::vector<NamedTensor>> read_torch_state(Bytes bytes);
+
 }  // namespace tftf

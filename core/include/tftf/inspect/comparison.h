@@ -136,8 +136,9 @@ class Comparison final : public ValuePass {
   std::unique_ptr<State> state_;
 };
 
-// For people: `left` and `right` as they were given. `width`: columns of the terminal, 0: nothing is cut.
-std::string comparison_text(const ComparisonReport& report, uint32_t width);
+// For people: `left` and `right` as they were given. `width`: no row of the table is
+// longer, 0: nothing is cut. `ascii`: nothing but ASCII.
+std::string comparison_text(const ComparisonReport& report, uint32_t width, bool ascii = false);
 // "3 tensors differ, 1 is only in the left model." Empty when nothing differs.
 std::string difference_sentence(const ComparisonReport& report);
 

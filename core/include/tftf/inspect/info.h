@@ -119,6 +119,7 @@ struct InfoTextOptions {
   bool offsets = false;
   bool fold = false;
   uint32_t width = 0;  // columns of the terminal: longer names are cut in the middle; 0: nothing is cut
+  bool ascii = false;  // nothing but ASCII: the terminal shows no other characters
 };
 std::string info_text(const ModelInfo& info, const InfoTextOptions& options);
 

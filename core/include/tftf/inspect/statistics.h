@@ -81,7 +81,7 @@ class Statistics final : public ValuePass {
   std::unique_ptr<State> state_;
 };
 
-// For people. `width`: columns of the terminal, 0: nothing is cut.
-std::string statistics_text(const StatisticsReport& report, uint32_t width);
+// For people. `width`: no row of the table is longer, 0: nothing is cut. `ascii`: nothing but ASCII.
+std::string statistics_text(const StatisticsReport& report, uint32_t width, bool ascii = false);
 
 }  // namespace tftf

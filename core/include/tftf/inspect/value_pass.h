@@ -3,7 +3,6 @@
 // run in any order and by any number of threads; the result is the same to the last bit.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -15,6 +14,16 @@
 
 namespace tftf {
 
+// Bytes of one of a checkpoint's files, never none: a run of them, or `rows` runs, `stride` apart.
+struct ShardRange {
+  uint32_t shard = 0;
+  uint32_t rows = 1;
+  uint64_t offset = 0;
+  uint64_t row_bytes = 0;
+  uint64_t stride = 0;
+  uint64_t bytes() const { return row_bytes * rows; }
+};
+
 class ValuePass {
  public:
   // A small value that is wanted before the work is known: of checkpoint number `model` (0, or 1 for the right
@@ -23,16 +32,12 @@ class ValuePass {
     uint32_t model = 0;
     ReadRequest request;
   };
-  // A byte range of a file of checkpoint number `model`, never empty.
+  // Of checkpoint number `model`.
   struct Range {
     uint32_t model = 0;
-    uint32_t shard = 0;
-    ByteRange range;
+    ShardRange range;
   };
-  struct Piece {
-    std::array<Range, 4> ranges;
-    uint32_t count = 0;
-  };
+  using Piece = std::vector<Range>;
   // What run() saw.
   class Found {
    public:
@@ -56,7 +61,7 @@ class ValuePass {
   virtual uint64_t bytes() const = 0;
   // Most bytes that one worker holds for a piece, in any stage.
   virtual uint64_t piece_bytes() const = 0;
-  // Pure: from any thread. `bytes[i]` is exactly range i.
+  // Pure: from any thread. `bytes[i]` is exactly range i, rows back to back.
   virtual std::unique_ptr<Found> run(uint64_t index, std::span<const Bytes> bytes,
                                      const KernelTable& kernels) const = 0;
   // One thread at a time, in any order, each piece once. Results are joined in order of the pieces, so the

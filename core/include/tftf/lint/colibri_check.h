@@ -8,16 +8,11 @@
 #include <vector>
 
 #include "tftf/base/bytes.h"
+#include "tftf/lint/tensor_place.h"
 #include "tftf/quant/colibri/format.h"
 #include "tftf/quant/colibri/rans.h"
 
 namespace tftf {
-
-// A position in LintResult::files and in that file's header.
-struct TensorPlace {
-  uint32_t file = 0;
-  uint32_t tensor = 0;
-};
 
 // A pair whose reading the data can confirm or refute.
 struct ColibriCheck {

@@ -10,6 +10,7 @@
 
 #include "tftf/base/json_value.h"
 #include "tftf/container/header.h"
+#include "tftf/quant/config.h"
 
 namespace tftf {
 
@@ -37,7 +38,8 @@ struct ConfigInput {
   std::string folder;       // "" for the linted folder itself, else "SUB/": `file` is this + "config.json"
   // config.json; nothing when the folder has none, and then `unreadable` is why it could not be read, if so.
   std::optional<std::string_view> config_text;
-  const JsonDocument* config = nullptr;  // parse_json(config_text, kPython); null: it is parsed here
+  // parse_json(config_text, kPython), the one that `quant` was read from; null: it is parsed here
+  const JsonDocument* config = nullptr;
   std::string unreadable;
   std::optional<std::string_view> tokenizer_text;  // tokenizer.json
 
@@ -47,11 +49,12 @@ struct ConfigInput {
   bool has_checked_file =
       false;                // at least one checked file exists (readable or not) or is named by the index
   bool incomplete = false;  // a checked file is missing, unreadable, broken or unsafely named
+  bool unsound = false;     // or has an error of its own (bytes cut off …)
 
-  // Side files that mark a quantised model.
-  bool has_hf_quant_config = false;  // hf_quant_config.json
-  bool has_quantize_config = false;  // quantize_config.json
-  bool has_quant_config = false;     // quant_config.json
+  // What `config` and the files beside it say about quantisation; null: `config_text` alone is asked.
+  const QuantConfig* quant = nullptr;
+  bool has_sentence_files = false;  // modules.json or config_sentence_transformers.json: an embedding model
+  std::span<const std::string_view> other_names;  // of tensors in files that the index leaves out
 
   std::span<const ConfigWeightFile> files;
   std::span<const ConfigTensor> tensors;  // of all checked files, any order; equal names: the last counts

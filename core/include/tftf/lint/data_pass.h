@@ -18,10 +18,12 @@ namespace tftf {
 
 class DataPass {
  public:
-  // Longest run of bytes that a piece reads from a file; only range-coded records are read whole.
+  // Longest run of bytes that a piece reads from a file; only range-coded records, and the codes under one row of
+  // scales, are read whole.
   static constexpr uint64_t kMaxPiece = 1 << 20;
 
-  // A byte range of one file, or in the second stage two of equal length that must be compared.
+  // A byte range of one file; in the second stage two of equal length that must be compared, or scales with the codes
+  // under them.
   struct Part {
     uint32_t file = 0;  // position in LintResult::files
     ByteRange range;    // in the file
@@ -38,6 +40,8 @@ class DataPass {
     bool equal = false;                  // second stage: the bytes of both parts
     std::vector<ColibriSeen> colibri{};  // of rows with their scales: by candidate
     std::optional<colibri::RansFailure> rans{};
+    std::vector<std::pair<uint32_t, uint32_t>> live_experts{};  // runs of an ExpertStack's, first and last
+    ScaleSeen scales{};                                         // second stage
   };
 
   // All non-empty tensors of the sound files. `result` must outlive this.
@@ -62,7 +66,8 @@ class DataPass {
   bool failed(uint32_t file) const;
 
   // When all pieces of the stage were added: goes to the next one, false when there is none. The second stage
-  // compares the bytes of tensors whose hashes are equal.
+  // compares the bytes of tensors whose hashes are equal, and looks at scales where the first saw zeros or
+  // negative values.
   bool next_stage();
   // Applies what was found about colibri containers to the findings of `result`, which must be the one that this was made
   // with. Before take().

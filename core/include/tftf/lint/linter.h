@@ -13,6 +13,7 @@
 #include "tftf/container/header.h"
 #include "tftf/diagnostic/diagnostic.h"
 #include "tftf/lint/colibri_check.h"
+#include "tftf/lint/quant_check.h"
 
 namespace tftf {
 
@@ -99,6 +100,10 @@ struct LintResult {
   std::vector<LintedFolder> folders;
   std::vector<TiedHead> tied_heads;
   std::vector<ColibriCheck> colibri_checks;
+  std::vector<ScaleCheck> scale_checks;
+  std::vector<TensorPlace> code_checks;     // F8 codes of quantised modules
+  std::vector<TensorPlace> ternary_checks;  // packed ternary codes
+  std::vector<ExpertStack> expert_stacks;
   std::vector<RansCheck> rans_checks;
   std::vector<colibri::RansTable> rans_tables;
   std::optional<std::string> base_problem;  // why --base cannot serve: no readable weights or index in it
@@ -145,11 +150,13 @@ struct TensorStatistics {
   double largest = 0;            // largest finite magnitude
   uint64_t bool_count = 0;       // BOOL bytes other than 0 and 1
   uint64_t first_bool = 0;
-  bool all_zero = false;    // every element is 0 of either sign
-  bool zero_bytes = false;  // every byte is 0
-  bool constant = false;    // all elements bit-identical
-  uint64_t hash[2] = {};    // of the bytes: equal hashes of equal lengths count as equal bytes
-  double first = 0;         // value of element 0 (real part)
+  bool all_zero = false;               // every element is 0 of either sign
+  bool zero_bytes = false;             // every byte is 0
+  bool constant = false;               // all elements bit-identical
+  uint64_t hash[2] = {};               // of the bytes: equal hashes of equal lengths count as equal bytes
+  double first = 0;                    // value of element 0 (real part)
+  ScaleSeen scales;                    // of a ScaleCheck
+  std::vector<uint64_t> zero_experts;  // of an ExpertStack; empty when all are zero
 };
 
 // One file's data pass: `tensors` parallel to its header's; empty for files not sound. `unreadable`: why the
@@ -159,8 +166,8 @@ struct FileStatistics {
   std::string unreadable;
 };
 
-// The rules that need values: ST080..ST088, CF031, LO007 (alpha tensors), LO014; ST009 for what could not be
-// read. `statistics` is parallel to result.files. Append them to result.findings and sort again. `omitted`, when
+// The rules that need values: ST080..ST088, CF031, CF050, QT350, QT352, QT353, QT355, QT356, LO007 (alpha tensors),
+// LO014, LO033; ST009 for what could not be read. `statistics` is parallel to result.files. Append them to result.findings and sort again. `omitted`, when
 // given, receives what was counted and not kept.
 Diagnostics check_data(const LintResult& result, const std::vector<FileStatistics>& statistics,
                        std::vector<OmittedFindings>* omitted = nullptr);

@@ -165,15 +165,12 @@ struct Item {
   uint64_t tiles = 0;       // filled by the builder: ceil(units / units_per_tile); no units, no steps
   uint64_t units = 0;
   uint64_t units_per_tile = 1;
-  std::array<Extent, 3> in{};   // whole ranges; tiles cut them
-  std::array<Extent, 3> out{};  // contiguous; tile t continues in each of them where tile t - 1 ended
-  uint8_t in_count = 0;
-  uint8_t out_count = 0;
+  std::vector<Extent> in{};   // whole ranges; tiles cut them
+  std::vector<Extent> out{};  // contiguous; tile t continues in each of them where tile t - 1 ended
   DType in_dtype{};
   DType out_dtype{};
-  std::array<uint32_t, 3> residents{};  // indices into Plan::residents(); every step of the item needs them
-  uint8_t resident_count = 0;
-  std::array<uint64_t, 6> arg{};  // op's own: rows, columns, block sizes …
+  std::vector<uint32_t> residents{};  // indices into Plan::residents(); every step of the item needs them
+  std::array<uint64_t, 6> arg{};      // op's own: rows, columns, block sizes …
   float scale = 1.0f;
   uint32_t tensor = 0;                    // index of its PlanEntry; an entry's items follow each other
   std::shared_ptr<const void> context{};  // op's own, for what does not fit

@@ -3,18 +3,22 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tftf/base/result.h"
 #include "tftf/checkpoint/checkpoint.h"
 
 namespace tftf {
 
-// What `dequant` and `quantize` can do with a layout.
-enum class LayoutUse : uint8_t { kRecognised, kRead, kWritten, kReadWritten };
+struct Encoder;      // quant/encoder.h
+struct OpenContext;  // quant/weight.h
+struct QuantMatch;
+struct Weight;
 
 // A layout of the registry (spec other-quant-layouts 12, cli 6). One constant each, listed in registry.cpp: this is the
 // table behind `tftf formats` and docs/formats.md.
@@ -22,11 +26,14 @@ struct QuantFormat {
   std::string_view id;     // "fp8-block"
   std::string_view title;  // "FP8 with block scales (DeepSeek V3 and others)"
   bool refused = false;    // recognised by name only: nothing will read its weights
-  LayoutUse use = LayoutUse::kRecognised;
-  std::string_view repacked_to{};  // ids that `repack` turns it into, separated by spaces
+  // Checks the geometry of a module that detection has found, once. What does not fit is refused by weight_fault().
+  // Null: the layout is only recognised.
+  Result<Weight> (*open)(OpenContext& context, const QuantMatch& match) = nullptr;
+  const Encoder* encoder = nullptr;  // null: not written by `quantize`
+  std::string_view repacked_to{};    // ids that `repack` turns it into, separated by spaces
 
-  bool read() const { return use == LayoutUse::kRead || use == LayoutUse::kReadWritten; }
-  bool written() const { return use == LayoutUse::kWritten || use == LayoutUse::kReadWritten; }
+  bool read() const { return open != nullptr; }
+  bool written() const { return encoder != nullptr; }
 };
 
 // A tensor consumed with a weight. Roles are the words of the layouts' specification: "scales", "qzeros",
@@ -45,9 +52,10 @@ struct QuantMatch {
   std::vector<QuantCompanion> companions;  // consumed with it
   DType logical_dtype = DType::BF16;       // the layout's own result dtype (`--dtype native`)
   std::optional<Shape> logical_shape;
-  uint32_t bits = 0;        // per code
-  uint64_t group_size = 0;  // elements of one scale along a row; 0: not by groups, or not known
-  uint64_t block[2] = {};   // rows and columns of one scale; 0: not by blocks
+  uint32_t bits = 0;                     // per code
+  uint64_t group_size = 0;               // elements of one scale along a row; 0: not by groups, or not known
+  uint64_t block[2] = {};                // rows and columns of one scale; 0: not by blocks
+  std::shared_ptr<const void> detail{};  // what detection has read of small tensors, for QuantFormat::open
 
   const TensorRef* find(std::string_view companion_role) const {
     for (const QuantCompanion& one : companions)

@@ -69,9 +69,8 @@ struct Fp8Geometry {
 };
 
 // The first that fits, in this order: block grid, transposed block grid, one scale for the tensor, one per
-// row, one per column. A 3-D stack of matrices takes a scale whose first dimension is the stack's and whose
-// other dimensions follow these rules, or one scale for all. A tensor of any other rank takes one scale only.
-// Nothing when no rule fits. block.rows and block.cols are at least 1.
+// row, one per column. A stack of matrices takes a scale whose first dimensions are the stack's and whose other
+// dimensions follow these rules, or one scale for all. A vector takes one scale only. Nothing when no rule fits. block.rows and block.cols are at least 1.
 std::optional<Fp8Geometry> fp8_geometry(const Shape& weight, const Shape& scale, Fp8Block block);
 
 // "a scale grid [2,3] for blocks of 128 x 128", for messages: what fp8_geometry() would take first.

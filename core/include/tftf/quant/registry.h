@@ -26,6 +26,9 @@ std::span<const QuantFormat* const> quant_formats();
 // By id; null when unknown. "colibri-fp8" is "colibri-fp8-e4m3-b128".
 const QuantFormat* find_quant_format(std::string_view id);
 
+// A matrix called weight, of integers or FP8: in a model whose configuration names a quantisation method it holds codes.
+bool looks_like_codes(const TensorInfo& info);
+
 // Every module of the checkpoint in at most one layout. Broken shards count with what their headers show.
 // Linear in the number of tensors. When `values` wants something afterwards, supply it and call again: the
 // report is final when nothing more is wanted.

@@ -41,8 +41,6 @@ struct OptionInfo {
   OptionKind kind = OptionKind::kText;
   std::string_view fallback{};  // what is taken when it is not given, empty: nothing, or decided by the input
   std::span<const std::string_view> choices{};
-  std::span<const std::string_view>
-      chain_choices{};  // their spelling in a chain of `run`, same order; empty: the same
   std::string_view unit{};
   std::string_view help{};
   bool required = false;
@@ -89,17 +87,28 @@ std::optional<double> parse_number(std::string_view text);
 std::span<const OperationInfo> all_operations();
 const OperationInfo* find_operation(std::string_view id);
 
+// The choice that a word means, whatever its case; dtypes have short names too: "bf16", "fp16", "F32". Nothing when it is
+// none of them.
+std::optional<std::string_view> find_choice(const OptionInfo& option, std::string_view word);
+// Puts the choices of the table in place of the words that mean them; others stay, and are refused by what checks.
+void spell_out_choices(Operation& operation);
+
 // Names, numbers of values, required ones, choices (ASCII case ignored), integers, globs and patterns.
 // Errors: kUsage, naming option and value.
 Result<void> check_operation(const Operation& operation);
+// The same of what is given; required options may still come.
+Result<void> check_options(const Operation& operation);
 
 // The table as JSON: [{"id", "title", "summary", "options": [{"name", "kind", "default", "choices", "unit",
 // "help", "required", "repeatable"}], "layouts", "writes", "applicable", "reason"}]; without a checkpoint
 // `applicable` and `reason` are null.
 OrderedJson operations_json(const Checkpoint* checkpoint);
 
-// The chain of `run` (spec tftf 1.4): sections of an activator and its arguments. Values are checked too, but
-// choices are exact here. Errors: kUsage.
+// The operation that begins with this word in a chain; null: none does.
+const OperationInfo* find_activator(std::string_view word);
+
+// The chain of `run` (spec tftf 1.4): sections of an activator and its arguments. Values are checked too, and an option is
+// given once unless it may be repeated. Errors: kUsage; an option of another operation is said to be one.
 Result<std::vector<Operation>> parse_chain(std::span<const std::string> tokens);
 
 }  // namespace tftf

@@ -18,9 +18,16 @@ namespace tftf {
 // tensors. Returns the index of each shard's first tensor; no tensors, no shards.
 std::vector<size_t> pack_shards(const std::vector<uint64_t>& tensor_bytes, uint64_t max);
 
+// How the files of a folder are called: after the input where its readers ask for that name (a part of a diffusers
+// pipeline, an adapter), else "model".
+struct OutputNames {
+  std::string stem = "model";
+  bool one_file = false;  // STEM.safetensors alone, without an index: an adapter
+  std::string index() const { return stem + ".safetensors.index.json"; }
+};
+OutputNames output_names(const Checkpoint& checkpoint);
 // "model-00001-of-00002.safetensors": counted from 1, at least five digits.
-std::string shard_name(size_t index, size_t count);
-inline constexpr std::string_view kIndexName = "model.safetensors.index.json";
+std::string shard_name(size_t index, size_t count, std::string_view stem = "model");
 
 // `__metadata__` of every output file: the input's with every key (of several shards the first that has a key
 // wins); "format" becomes "pt" when there is none and `add_format`; keys that name a hash of the data go when

@@ -2,6 +2,7 @@
 // 2).
 #include <algorithm>
 
+#include "quant/colibri/weights.h"
 #include "quant/families.h"
 #include "quant/layout_scan.h"
 #include "tftf/base/escape.h"
@@ -12,24 +13,37 @@
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kInt8Row = {
-    .id = "colibri-int8-row", .title = "colibri int8, one scale per row", .use = LayoutUse::kReadWritten};
-constexpr QuantFormat kInt4Row = {
-    .id = "colibri-int4-row", .title = "colibri int4, one scale per row", .use = LayoutUse::kReadWritten};
-constexpr QuantFormat kInt2Row = {
-    .id = "colibri-int2-row", .title = "colibri int2, one scale per row", .use = LayoutUse::kReadWritten};
-constexpr QuantFormat kInt4Grouped = {
-    .id = "colibri-int4-grouped", .title = "colibri int4, grouped scales", .use = LayoutUse::kReadWritten};
-constexpr QuantFormat kInt3 = {
-    .id = "colibri-int3-g64", .title = "colibri int3, groups of 64", .use = LayoutUse::kReadWritten};
-constexpr QuantFormat kE8 = {
-    .id = "colibri-e8-iq3-lattice", .title = "colibri E8 lattice", .use = LayoutUse::kReadWritten};
+constexpr QuantFormat kInt8Row = {.id = "colibri-int8-row",
+                                  .title = "colibri int8, one scale per row",
+                                  .open = colibri::open_colibri,
+                                  .encoder = &colibri::kColibriEncoders[1]};
+constexpr QuantFormat kInt4Row = {.id = "colibri-int4-row",
+                                  .title = "colibri int4, one scale per row",
+                                  .open = colibri::open_colibri,
+                                  .encoder = &colibri::kColibriEncoders[2]};
+constexpr QuantFormat kInt2Row = {.id = "colibri-int2-row",
+                                  .title = "colibri int2, one scale per row",
+                                  .open = colibri::open_colibri,
+                                  .encoder = &colibri::kColibriEncoders[3]};
+constexpr QuantFormat kInt4Grouped = {.id = "colibri-int4-grouped",
+                                      .title = "colibri int4, grouped scales",
+                                      .open = colibri::open_colibri,
+                                      .encoder = &colibri::kColibriEncoders[4]};
+constexpr QuantFormat kInt3 = {.id = "colibri-int3-g64",
+                               .title = "colibri int3, groups of 64",
+                               .open = colibri::open_colibri,
+                               .encoder = &colibri::kColibriEncoders[5]};
+constexpr QuantFormat kE8 = {.id = "colibri-e8-iq3-lattice",
+                             .title = "colibri E8 lattice",
+                             .open = colibri::open_colibri,
+                             .encoder = &colibri::kColibriEncoders[6]};
 constexpr QuantFormat kColibriFp8 = {.id = "colibri-fp8-e4m3-b128",
                                      .title = "colibri FP8, blocks of 128",
-                                     .use = LayoutUse::kReadWritten,
+                                     .open = colibri::open_colibri,
+                                     .encoder = &colibri::kColibriEncoders[8],
                                      .repacked_to = "fp8-block"};
 constexpr QuantFormat kRans = {
-    .id = "colibri-int4-rans256-g0", .title = "colibri int4, range coded", .use = LayoutUse::kRead};
+    .id = "colibri-int4-rans256-g0", .title = "colibri int4, range coded", .open = colibri::open_rans_record};
 constexpr std::string_view kSuffix = ".qs";
 constexpr std::string_view kRansStamp = "int4-rans256-g0";
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <map>
 
+#include "quant/fp8_grid.h"
+#include "quant/nvfp4.h"
 #include "tftf/base/affix.h"
 #include "tftf/base/bytes.h"
 #include "tftf/base/checked.h"
@@ -13,7 +15,6 @@
 namespace tftf::colibri {
 namespace {
 
-using transform::ColibriMatrix;
 using transform::Stage;
 
 constexpr std::string_view kPairSuffix = ".qs";
@@ -283,17 +284,11 @@ class Convert final : public FolderTool {
       return refuse(source, *scale, "source-layout",
                     "is " + std::string(dtype_name(scales.dtype)) + ", which is no dtype of a scale");
     }
-    Fp8Weight weight;
-    weight.codes = ref;
-    weight.scales = *scale;
-    weight.code_dtype = tensor.dtype;
-    weight.scale_dtype = scales.dtype;
-    weight.rows = tensor.shape[0];
-    weight.cols = tensor.shape[1];
-    weight.block_rows = weight.block_cols = 128;
-    weight.grid_rows = grid[0];
-    weight.grid_cols = grid[1];
-    opened.source.stages.push_back(transform::fp8_decoder(weight, DType::F32));
+    const auto blocks = fp8_blocks(tensor, scales, {128, 128});
+    Result<Weight> weight = fp8_grid_weight(*blocks, tensor.shape, ref, *scale);
+    if (!weight) return refuse(source, ref, "scale-grid", weight.error().message);
+    opened.source.stages.push_back(
+        transform::decode_stage(std::make_shared<const Weight>(*std::move(weight)), DType::F32));
     opened.from = DType::F32;
     return opened;
   }
@@ -332,11 +327,12 @@ class Convert final : public FolderTool {
     }
     opened.shape[1] = *columns;
     opened.source.elements = tensor.shape[0] * *columns;
-    opened.source.stages.push_back(
-        transform::nvfp4_decoder({.rows = tensor.shape[0],
-                                  .columns = *columns,
-                                  .rows_per_scale = std::max<uint64_t>(1, tensor.shape[0])},
-                                 *scale, *global));
+    const Nvfp4Matrix matrix{.rows = tensor.shape[0],
+                             .columns = *columns,
+                             .rows_per_scale = std::max<uint64_t>(1, tensor.shape[0])};
+    opened.source.stages.push_back(transform::decode_stage(
+        std::make_shared<const Weight>(nvfp4_weight(matrix, opened.shape, ref, *scale, *global)),
+        DType::F32));
     opened.from = DType::F32;
     return opened;
   }

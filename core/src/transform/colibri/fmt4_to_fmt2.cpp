@@ -213,8 +213,10 @@ class Fmt4ToFmt2 final : public FolderTool {
     const auto [rows, columns] = converted->second;
     const TensorRef scales = *source.find(ref.shard, tensor.name + std::string(kQs));
     RecodedSource from{.data = ref, .dtype = DType::U8, .elements = rows * columns};
-    from.stages.push_back(
-        transform::colibri_decoder({Format::kInt4Grouped, rows, columns, kGroup, 4}, scales));
+    from.stages.push_back(transform::decode_stage(
+        std::make_shared<const Weight>(colibri_weight({Format::kInt4Grouped, rows, columns, kGroup, 4},
+                                                      from.data, scales, cache.kept())),
+        DType::F32));
     std::optional<std::string> stamp;
     if (!is_routed_expert(tensor.name) && survey.stamps.count(tensor.name) > 0)
       stamp = std::string(format_info(Format::kInt4Row).name);

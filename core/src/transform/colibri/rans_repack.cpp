@@ -116,10 +116,8 @@ Result<void> lay_out_records(RansWork& work, PlanBuilder& more) {
                                              .row_bytes = begins[2 * i + 2] - begins[2 * i + 1]});
       Item item{.op = &kEncodeRansOp, .tensor = shard.tensors[i].entry, .context = work.table};
       item.units = 1;
-      item.in[0] = work.stored[at];
-      item.in_count = 1;
-      item.out[0] = to;
-      item.out_count = 1;
+      item.in = {work.stored[at]};
+      item.out = {to};
       more.add_item(std::move(item));
     }
   }
@@ -392,8 +390,7 @@ class RansRepack final : public FolderTool {
       item.tensor = frame.builder.add_tensor(std::move(entry));
       item.units = units;
       item.units_per_tile = per_tile;
-      item.in[0] = whole;
-      item.in_count = 1;
+      item.in = {whole};
       frame.builder.add_item(std::move(item));
     };
     const uint64_t tile = std::min(frame.context.request.tile_bytes, kMostCounted);

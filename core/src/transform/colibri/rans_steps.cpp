@@ -51,7 +51,7 @@ const RansTable& table_of(const Item& item) {
 
 void whole_io(const Item& item, uint64_t, const Tables&, StepIo& io) {
   io.in.push_back(item.in[0]);
-  if (item.out_count > 0) io.out.push_back(item.out[0]);
+  if (!item.out.empty()) io.out.push_back(item.out[0]);
 }
 
 // The writing phase will need a record beside the tensor: a plan that promises less memory would break its word.

@@ -14,12 +14,10 @@ using transform::Stage;
 std::shared_ptr<const Chain> ChainCache::get(DType in, std::vector<Stage> stages) {
   std::string key(dtype_name(in));
   for (const Stage& stage : stages) {
-    const Fp8Geometry& g = stage.geometry;
     key += ' ' + stage.op->word(stage) + ' ' + std::string(dtype_name(stage.from)) + ' ' +
-           std::string(dtype_name(stage.to)) + ' ' + std::string(dtype_name(stage.scale_dtype)) + ' ' +
-           stage.codec_key;
-    for (const uint64_t n : {g.rows, g.cols, g.block_rows, g.block_cols, g.row_stride, g.col_stride})
-      key += ' ' + std::to_string(n);
+           std::string(dtype_name(stage.to));
+    if (stage.weight != nullptr) key += ' ' + stage.weight->key;
+    if (stage.encoded != nullptr) key += ' ' + stage.encoded->key;
   }
   std::shared_ptr<const Chain>& chain = chains_[key];
   if (chain == nullptr) {
@@ -27,10 +25,6 @@ std::shared_ptr<const Chain> ChainCache::get(DType in, std::vector<Stage> stages
     fresh->in = in;
     fresh->out = stages.back().to;
     fresh->stages = std::move(stages);
-    for (Stage& stage : fresh->stages) {  // the items have these
-      stage.companions.clear();
-      stage.elements = 0;
-    }
     chain = std::move(fresh);
   }
   return chain;
@@ -39,9 +33,11 @@ std::shared_ptr<const Chain> ChainCache::get(DType in, std::vector<Stage> stages
 MadeTensors recoded(ChainCache& cache, RecodedSource source, std::vector<OutputEntry> to,
                     uint64_t tile_bytes) {
   MadeTensors made;
-  made.from = {source.data};
-  for (const Stage& stage : source.stages)
-    made.from.insert(made.from.end(), stage.companions.begin(), stage.companions.end());
+  if (const auto& weight = source.stages.front().weight; weight != nullptr) {
+    for (const WeightPart& part : weight->parts) made.from.push_back(part.tensor);
+  } else {
+    made.from = {source.data};
+  }
   const std::shared_ptr<const Chain> chain = cache.get(source.dtype, std::move(source.stages));
   made.word = chain->word();
   made.tensors = std::move(to);
@@ -50,8 +46,8 @@ MadeTensors recoded(ChainCache& cache, RecodedSource source, std::vector<OutputE
     Item item{.op = &transform::kConvertOp, .in_dtype = chain->in, .out_dtype = chain->out, .context = chain};
     item.units = elements;
     item.units_per_tile = chain->units_per_tile(tile_bytes);
-    for (const Extent& extent : in) item.in[item.in_count++] = extent;
-    for (const Extent& extent : out) item.out[item.out_count++] = extent;
+    item.in.assign(in.begin(), in.end());
+    item.out.assign(out.begin(), out.end());
     item.arg[1] = 1;
     return std::vector<Item>{std::move(item)};
   };
@@ -69,8 +65,8 @@ MadeTensors recoded(ChainCache& cache, RecodedSource source, std::vector<OutputE
 }
 
 Result<void> write_pair(ShardPlanner& planner, ChainCache& cache, const std::string& name,
-                        RecodedSource source, const transform::ColibriMatrix& matrix, DType from,
-                        uint64_t tile_bytes, std::optional<std::string> stamp) {
+                        RecodedSource source, const ColibriMatrix& matrix, DType from, uint64_t tile_bytes,
+                        std::optional<std::string> stamp) {
   const auto refuse = [&](const std::string& why) {
     return Error{.code = ErrorCode::kRefusedShape,
                  .message = "Tensor " + quote_name(name) + " of shape [" + std::to_string(matrix.rows) + "," +
@@ -83,7 +79,7 @@ Result<void> write_pair(ShardPlanner& planner, ChainCache& cache, const std::str
                   " is not a multiple of 256");
   }
   const auto row = checked_mul(matrix.columns, sizeof(float));
-  if (!row || *row > transform::kLargestUnitBytes) return refuse("has rows too long to be held in memory");
+  if (!row || *row > kLargestUnitBytes) return refuse("has rows too long to be held in memory");
   const auto bytes = weight_bytes(matrix.format, matrix.rows, matrix.columns);
   const auto count = scale_count(matrix.format, matrix.rows, matrix.columns, matrix.group_size);
   if (!bytes || !count) return refuse("is too large");
@@ -95,7 +91,8 @@ Result<void> write_pair(ShardPlanner& planner, ChainCache& cache, const std::str
                           .format = matrix.format,
                           .group_size = matrix.group_size,
                           .stamp = std::move(stamp)}));
-  source.stages.push_back(transform::colibri_encoder(matrix, from));
+  source.stages.push_back(
+      transform::encode_stage(std::make_shared<const Encoded>(colibri_encoded(matrix)), from));
   std::vector<OutputEntry> to{{name, DType::U8, {*bytes}}};
   OutputEntry scales{name + ".qs", DType::F32, {*count}};
   if (matrix.format == Format::kE8Lattice) {

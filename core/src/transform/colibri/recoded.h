@@ -6,8 +6,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "transform/codec_stages.h"
+#include "quant/colibri/weights.h"
 #include "transform/colibri/shard_planner.h"
+#include "transform/stage.h"
 
 namespace tftf::colibri {
 
@@ -15,8 +16,11 @@ namespace tftf::colibri {
 class ChainCache {
  public:
   std::shared_ptr<const transform::Chain> get(DType in, std::vector<transform::Stage> stages);
+  // OpenContext::kept of the tool.
+  std::map<std::string, std::shared_ptr<const void>>& kept() { return kept_; }
 
  private:
+  std::map<std::string, std::shared_ptr<const void>> kept_;
   std::unordered_map<std::string, std::shared_ptr<const transform::Chain>> chains_;
 };
 
@@ -34,7 +38,7 @@ MadeTensors recoded(ChainCache& cache, RecodedSource source, std::vector<OutputE
 // A weight of [rows, columns] in `matrix.format` made by `source` (whose stages give `from` elements): gated, then the
 // pair NAME and NAME.qs. No stamp.
 Result<void> write_pair(ShardPlanner& planner, ChainCache& cache, const std::string& name,
-                        RecodedSource source, const transform::ColibriMatrix& matrix, DType from,
-                        uint64_t tile_bytes, std::optional<std::string> stamp = std::nullopt);
+                        RecodedSource source, const ColibriMatrix& matrix, DType from, uint64_t tile_bytes,
+                        std::optional<std::string> stamp = std::nullopt);
 
 }  // namespace tftf::colibri

@@ -24,10 +24,8 @@ MadeTensors widened(const FolderSource& source, TensorRef from, OutputEntry to) 
     Item item{.op = &transform::kConvertOp, .in_dtype = chain->in, .out_dtype = chain->out, .context = chain};
     item.units = elements;
     item.units_per_tile = chain->units_per_tile(kDefaultTileBytes);
-    item.in[0] = in[0];
-    item.in_count = 1;
-    item.out[0] = out[0];
-    item.out_count = 1;
+    item.in = {in[0]};
+    item.out = {out[0]};
     item.arg[1] = 1;
     return std::vector<Item>{std::move(item)};
   };

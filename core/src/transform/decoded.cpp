@@ -1,0 +1,20 @@
+#include "decoded.h"
+
+namespace tftf::transform {
+
+Result<void> decode_weight(const Stream& stream, const QuantMatch& match, DType to, StreamTensor& weight) {
+  if (!weight.stages.empty() || weight.provided != nullptr)
+    return weight_fault(ErrorCode::kRefusedUnsupported, *stream.open, match,
+                        "was changed before it could be dequantised; dequantise first");
+  Result<Weight> opened = open_weight(*stream.open, match);
+  if (!opened) return std::move(opened).error();
+  const auto shared = std::make_shared<const Weight>(*std::move(opened));
+  weight.stages.push_back(decode_stage(shared, to));
+  if (weight.stages.back().to != to)
+    weight.stages.push_back({.op = &kCastStage, .from = weight.stages.back().to, .to = to});
+  weight.dtype = to;
+  weight.shape = shared->shape;
+  return {};
+}
+
+}  // namespace tftf::transform

@@ -1,0 +1,13 @@
+// Quantised modules on their way to plain elements.
+#pragma once
+
+#include "stream.h"
+#include "tftf/quant/format.h"
+
+namespace tftf::transform {
+
+// Puts the way of a module's codes to elements of `to` (F32, BF16 or F16) into `weight`, its codes in the stream. Refusals
+// name module and layout.
+Result<void> decode_weight(const Stream& stream, const QuantMatch& match, DType to, StreamTensor& weight);
+
+}  // namespace tftf::transform
