@@ -26,7 +26,7 @@ void note_unread_codes(LayoutScan& scan) {
   for (const TensorRef tensor : scan.checkpoint().order) {
     const TensorInfo& info = scan.info(tensor);
     if (!scan.is_free(tensor) || !looks_like_codes(info)) continue;
-    scan.problem("of no known layout", info.name,
+    scan.problem(kUnreadLayout, info.name,
                  "it is " + std::string(dtype_name(info.dtype)) + " " + shape_text(info.shape) + ", " +
                      scan.config().method_place + " names the method " + quote_name(scan.config().method) +
                      ", and nothing of a layout that is known is found",

@@ -1,3 +1,4 @@
+// Which small files go along, and what they say then.
 #include "side_plan.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@ namespace tftf::transform {
 namespace {
 
 constexpr std::string_view kConfig = "config.json";
+constexpr std::string_view kParams = "params.json";
 // They say how the weights are quantised, and nothing else.
 constexpr std::string_view kQuantisationFiles[] = {"hf_quant_config.json", "quantize_config.json",
                                                    "quant_config.json"};
@@ -57,6 +59,15 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
     plan.changes = config.changes();
     if (!plan.changes.empty()) config_text = config.text();
   }
+  // Mistral's own configuration says how its weights are quantised, too.
+  std::optional<std::string> params_text;
+  if (const SideFile* file = stream.checkpoint->side_file(kParams);
+      plain_again && file != nullptr && !file->document.error) {
+    ConfigText params{std::string(kParams), file->text};
+    edit(params, true, std::nullopt, "");
+    for (const ConfigChange& change : params.changes()) plan.changes.push_back(change);
+    if (!params.changes().empty()) params_text = params.text();
+  }
   if (plain_again) {
     for (const std::string_view name : kQuantisationFiles) {
       const SideFile* file = stream.checkpoint->side_file(name);
@@ -83,6 +94,8 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
     }
     if (file.name == kConfig && config_text) {
       plan.files.push_back({.name = file.name, .copied = false, .bytes = *std::move(config_text)});
+    } else if (file.name == kParams && params_text) {
+      plan.files.push_back({.name = file.name, .copied = false, .bytes = *std::move(params_text)});
     } else {
       plan.files.push_back({.name = file.name, .copied = true});
     }

@@ -16,7 +16,8 @@ constexpr Family kFamilies[] = {
     {"IX", "Index and folder", "Shards, their index, and folders of diffusers pipelines."},
     {"CF", "config.json against the tensors", "Names and shapes that the configuration promises."},
     {"LO", "Adapters", "LoRA files and their adapter_config.json."},
-    {"QT", "Quantised weights", "The declared method against what is stored, scales, and layouts whose parts do not fit."},
+    {"QT", "Quantised weights",
+     "The declared method against what is stored, scales, and layouts whose parts do not fit."},
     {"CO", "colibri", "Containers whose format is inferred from byte counts."},
 };
 

@@ -386,11 +386,10 @@ TEST_CASE("CF024 and CF031: head and embedding") {
   CHECK(model.tensors[tied->embedding].name == "model.embed_tokens.weight");
   const Diagnostic differs = tied_head_differs("config.json", "lm_head.weight", "model.embed_tokens.weight");
   CHECK(differs.subject == "lm_head.weight");
-  CHECK(
-      message(differs) ==
-      "config.json: \"lm_head.weight\" differs from \"model.embed_tokens.weight\" although the "
-      "embeddings are declared tied; transformers 5 uses the stored head, transformers 4 and vLLM the "
-      "embedding.");
+  CHECK(message(differs) ==
+        "config.json: \"lm_head.weight\" differs from \"model.embed_tokens.weight\" although the "
+        "embeddings are declared tied; transformers 5 uses the stored head, transformers 4 and vLLM the "
+        "embedding.");
   tied.reset();
   llama().check(&tied);
   CHECK_FALSE(tied);

@@ -17,12 +17,12 @@ json config(const json& more = json::object()) {
   return out;
 }
 
-LintTensor plain(const std::string& name, std::vector<uint64_t> shape = {4, 4}) {
+LintTensor plain_tensor(const std::string& name, std::vector<uint64_t> shape = {4, 4}) {
   return {name, "BF16", shape};
 }
 
 // Findings of the rules CF04x, CF021 and CF030, "CF040 subject".
-Lines find(const json& configuration, const std::vector<LintTensor>& tensors, MemoryFiles more = {}) {
+Lines find_parts(const json& configuration, const std::vector<LintTensor>& tensors, MemoryFiles more = {}) {
   more["config.json"] = configuration.dump();
   if (!more.count("model.safetensors")) more["model.safetensors"] = weights(tensors);
   Lines out;
@@ -42,10 +42,10 @@ TEST_CASE("IX040: a model whose index maps nothing") {
   const std::string index = R"({"metadata":{"total_size":0},"weight_map":{}})";
   MemoryFiles files = {{"config.json", config().dump()},
                        {"model.safetensors.index.json", index},
-                       {"model-00001-of-00001.safetensors", weights({plain(kLayer)})}};
+                       {"model-00001-of-00001.safetensors", weights({plain_tensor(kLayer)})}};
   const auto found = [&] { return finding_lines(run_lint(files).findings, {"IX04"}); };
   CHECK(found() == Lines{"IX040 model.safetensors.index.json -"});
-  files["model.safetensors"] = weights({plain(kLayer)});
+  files["model.safetensors"] = weights({plain_tensor(kLayer)});
   CHECK(found().empty());
   files.erase("model.safetensors");
   files["config.json"] = "{}";
@@ -54,7 +54,7 @@ TEST_CASE("IX040: a model whose index maps nothing") {
 
 TEST_CASE("CF040: prediction layers are announced and not stored") {
   const auto said = [](const json& more, const std::string& name) {
-    return find(config(more), {plain(kLayer), plain(name)});
+    return find_parts(config(more), {plain_tensor(kLayer), plain_tensor(name)});
   };
   const json one = {{"num_nextn_predict_layers", 1}};
   const Lines missing = {"CF040 num_nextn_predict_layers"};
@@ -78,106 +78,115 @@ TEST_CASE("CF040: prediction layers are announced and not stored") {
   const json whole = config(one);
   const std::string index =
       R"({"metadata":{"total_size":32},"weight_map":{")" + kLayer + R"(":"model.safetensors"}})";
-  CHECK(
-      find(whole, {plain(kLayer)},
-           {{"mtp.safetensors", weights({plain("mtp.fc.weight")})}, {"model.safetensors.index.json", index}})
-          .empty());
+  CHECK(find_parts(whole, {plain_tensor(kLayer)},
+                   {{"mtp.safetensors", weights({plain_tensor("mtp.fc.weight")})},
+                    {"model.safetensors.index.json", index}})
+            .empty());
   // Nothing is said while a file is cut.
-  std::string cut = weights({plain(kLayer)});
+  std::string cut = weights({plain_tensor(kLayer)});
   cut.pop_back();
-  CHECK(find(whole, {}, {{"model.safetensors", cut}}).empty());
+  CHECK(find_parts(whole, {}, {{"model.safetensors", cut}}).empty());
 }
 
 TEST_CASE("CF042: a tower is announced and not stored") {
   const json vision = {{"architectures", {"NewForConditionalGeneration"}}, {"vision_config", {{"depth", 1}}}};
-  CHECK(find(config(vision), {plain(kLayer)}) == Lines{"CF042 vision_config"});
+  CHECK(find_parts(config(vision), {plain_tensor(kLayer)}) == Lines{"CF042 vision_config"});
   for (const char* name : {"model.visual.blocks.0.attn.weight", "vision_tower.x.weight",
                            "mm_projector.patch.weight", "model.Vision_Model.w"}) {
     INFO(name);
-    CHECK(find(config(vision), {plain(kLayer), plain(name)}).empty());
+    CHECK(find_parts(config(vision), {plain_tensor(kLayer), plain_tensor(name)}).empty());
   }
   // The last component does not count.
-  CHECK(find(config(vision), {plain(kLayer), plain("model.image")}) == Lines{"CF042 vision_config"});
+  CHECK(find_parts(config(vision), {plain_tensor(kLayer), plain_tensor("model.image")}) ==
+        Lines{"CF042 vision_config"});
   json other = vision;
   other["language_model_only"] = true;
-  CHECK(find(config(other), {plain(kLayer)}).empty());
+  CHECK(find_parts(config(other), {plain_tensor(kLayer)}).empty());
   other = vision;
   other["architectures"] = {"NewForCausalLM"};
-  CHECK(find(config(other), {plain(kLayer)}).empty());
+  CHECK(find_parts(config(other), {plain_tensor(kLayer)}).empty());
   other = vision;
   other["vision_config"] = json::object();
-  CHECK(find(config(other), {plain(kLayer)}).empty());
+  CHECK(find_parts(config(other), {plain_tensor(kLayer)}).empty());
   other["audio_config"] = {{"n", 1}};
-  CHECK(find(config(other), {plain("vision.w")}) == Lines{"CF042 audio_config"});
-  CHECK(find(config(other), {plain("audio_tower.w")}).empty());
+  CHECK(find_parts(config(other), {plain_tensor("vision.w")}) == Lines{"CF042 audio_config"});
+  CHECK(find_parts(config(other), {plain_tensor("audio_tower.w")}).empty());
 }
 
 TEST_CASE("CF043: other numbers of experts than the configuration says") {
   const auto experts = [](const std::string& path, std::vector<int> numbers) {
     std::vector<LintTensor> out;
-    for (const int number : numbers) out.push_back(plain(path + "." + std::to_string(number) + ".w1.weight"));
+    for (const int number : numbers)
+      out.push_back(plain_tensor(path + "." + std::to_string(number) + ".w1.weight"));
     return out;
   };
   const std::string path = "model.layers.0.mlp.experts";
   const json three = config({{"num_experts", 3}});
-  CHECK(find(three, experts(path, {0, 1, 2})).empty());
-  CHECK(find(three, experts(path, {0, 1})) == Lines{"CF043 " + path});
-  CHECK(find(three, experts(path, {0, 1, 3})) == Lines{"CF043 " + path});
-  CHECK(find(three, experts(path, {0, 1, 2, 3})) == Lines{"CF043 " + path});
-  CHECK(find(three, experts("model.mtp.layers.0.mlp.experts", {0})).empty());
-  CHECK(find(three, experts("experts", {0})).empty());
-  CHECK(find(three, {{path + ".gate_up_proj", "BF16", {3, 2, 2}}}).empty());
-  CHECK(find(three, {{path + ".gate_up_proj", "BF16", {2, 2, 2}}}) == Lines{"CF043 " + path});
-  CHECK(find(three, {{path + ".bias", "BF16", {2, 2}}}).empty());
-  CHECK(find(config({{"num_experts", {3, 2}}}), experts(path, {0})).empty());
-  CHECK(find(config({{"num_experts", 3}, {"block_configs", {1}}}), experts(path, {0})).empty());
+  CHECK(find_parts(three, experts(path, {0, 1, 2})).empty());
+  CHECK(find_parts(three, experts(path, {0, 1})) == Lines{"CF043 " + path});
+  CHECK(find_parts(three, experts(path, {0, 1, 3})) == Lines{"CF043 " + path});
+  CHECK(find_parts(three, experts(path, {0, 1, 2, 3})) == Lines{"CF043 " + path});
+  CHECK(find_parts(three, experts("model.mtp.layers.0.mlp.experts", {0})).empty());
+  CHECK(find_parts(three, experts("experts", {0})).empty());
+  CHECK(find_parts(three, {{path + ".gate_up_proj", "BF16", {3, 2, 2}}}).empty());
+  CHECK(find_parts(three, {{path + ".gate_up_proj", "BF16", {2, 2, 2}}}) == Lines{"CF043 " + path});
+  CHECK(find_parts(three, {{path + ".bias", "BF16", {2, 2}}}).empty());
+  CHECK(find_parts(config({{"num_experts", {3, 2}}}), experts(path, {0})).empty());
+  CHECK(find_parts(config({{"num_experts", 3}, {"block_configs", {1}}}), experts(path, {0})).empty());
 }
 
 TEST_CASE("CF044: stacked experts of a type that stores single ones") {
   const LintTensor stacked = {"model.layers.0.mlp.experts.down_proj", "BF16", {2, 2, 2}};
   json olmoe = config({{"model_type", "olmoe"}});
-  CHECK(find(olmoe, {stacked}) == Lines{"CF044 " + stacked.name});
-  CHECK(find(olmoe, {stacked, plain("model.layers.1.mlp.experts.0.down_proj.weight")}).empty());
-  CHECK(find(config(), {stacked}).empty());
+  CHECK(find_parts(olmoe, {stacked}) == Lines{"CF044 " + stacked.name});
+  CHECK(find_parts(olmoe, {stacked, plain_tensor("model.layers.1.mlp.experts.0.down_proj.weight")}).empty());
+  CHECK(find_parts(config(), {stacked}).empty());
 }
 
 TEST_CASE("CF045, CF046: names of wrappers") {
-  CHECK(find(config(), {plain("q_proj.base_layer.weight")}) == Lines{"CF045 q_proj.base_layer.weight"});
-  CHECK(find(config(), {plain("base_layer.weight"), plain("x.base_layer.conv.weight")}).empty());
-  CHECK(find(config(), {plain("module.a.w"), plain("module.b.w")}) == Lines{"CF046 module."});
-  CHECK(find(config(), {plain("module.a.w"), plain("b.w")}).empty());
-  CHECK(find(config(), {plain("a._orig_mod.w"), plain("b.w")}) == Lines{"CF046 _orig_mod"});
-  CHECK(find(config(), {plain("_orig_mod.w"), plain("b.w")}).empty());
+  CHECK(find_parts(config(), {plain_tensor("q_proj.base_layer.weight")}) ==
+        Lines{"CF045 q_proj.base_layer.weight"});
+  CHECK(find_parts(config(), {plain_tensor("base_layer.weight"), plain_tensor("x.base_layer.conv.weight")})
+            .empty());
+  CHECK(find_parts(config(), {plain_tensor("module.a.w"), plain_tensor("module.b.w")}) ==
+        Lines{"CF046 module."});
+  CHECK(find_parts(config(), {plain_tensor("module.a.w"), plain_tensor("b.w")}).empty());
+  CHECK(find_parts(config(), {plain_tensor("a._orig_mod.w"), plain_tensor("b.w")}) ==
+        Lines{"CF046 _orig_mod"});
+  CHECK(find_parts(config(), {plain_tensor("_orig_mod.w"), plain_tensor("b.w")}).empty());
 }
 
 TEST_CASE("CF047, CF048, CF021, CF030: embeddings and head without a family table") {
   const std::string name = "model.language_model.embed_tokens.weight";
-  const std::vector<LintTensor> tensors = {plain(name, {8, 2})};
-  CHECK(find(config({{"vocab_size", 8}}), tensors).empty());
-  CHECK(find(config({{"vocab_size", 9}}), tensors) == Lines{"CF047 " + name});
-  CHECK(find(config({{"vocab_size", 9}, {"text_config", {{"vocab_size", 8}}}}), tensors).empty());
-  CHECK(find(config({{"vocab_size", 9}, {"model_type", "mllama_x"}}), tensors).empty());
-  CHECK(find(config({{"vocab_size", 9}}), {plain(name), plain("model.embed_tokens.weight")}).empty());
+  const std::vector<LintTensor> tensors = {plain_tensor(name, {8, 2})};
+  CHECK(find_parts(config({{"vocab_size", 8}}), tensors).empty());
+  CHECK(find_parts(config({{"vocab_size", 9}}), tensors) == Lines{"CF047 " + name});
+  CHECK(find_parts(config({{"vocab_size", 9}, {"text_config", {{"vocab_size", 8}}}}), tensors).empty());
+  CHECK(find_parts(config({{"vocab_size", 9}, {"model_type", "mllama_x"}}), tensors).empty());
+  CHECK(
+      find_parts(config({{"vocab_size", 9}}), {plain_tensor(name), plain_tensor("model.embed_tokens.weight")})
+          .empty());
 
   const json untied = {{"tie_word_embeddings", false}};
-  CHECK(find(config(untied), tensors) == Lines{"CF048 lm_head.weight"});
+  CHECK(find_parts(config(untied), tensors) == Lines{"CF048 lm_head.weight"});
   for (const char* head : {"lm_head.weight", "model.lm_head.out.weight", "output.weight", "embed_out.weight",
                            "x.head.weight", "transformer.output_layer.weight"}) {
     INFO(head);
-    CHECK(find(config(untied), {tensors[0], plain(head)}).empty());
+    CHECK(find_parts(config(untied), {tensors[0], plain_tensor(head)}).empty());
   }
-  CHECK(find(config(), tensors).empty());
+  CHECK(find_parts(config(), tensors).empty());
   json both = untied;
   both["text_config"] = {{"tie_word_embeddings", true}};
-  CHECK(find(config(both), tensors).empty());
-  CHECK(find(config(untied), tensors, {{"modules.json", "[]"}}).empty());
+  CHECK(find_parts(config(both), tensors).empty());
+  CHECK(find_parts(config(untied), tensors, {{"modules.json", "[]"}}).empty());
   json encoder = untied;
   encoder["architectures"] = {"NewModel"};
-  CHECK(find(config(encoder), tensors).empty());
+  CHECK(find_parts(config(encoder), tensors).empty());
 
   const json tied = {{"tie_word_embeddings", true}};
-  CHECK(find(config(tied), {tensors[0], plain("lm_head.weight", {8, 2})}) == Lines{"CF021 lm_head.weight"});
-  CHECK(find(config(tied), tensors).empty());
-  CHECK(find(config(), tensors, {{"tokenizer.json", R"({"model":{"vocab":{"a":7,"b":8}}})"}}) ==
+  CHECK(find_parts(config(tied), {tensors[0], plain_tensor("lm_head.weight", {8, 2})}) ==
+        Lines{"CF021 lm_head.weight"});
+  CHECK(find_parts(config(tied), tensors).empty());
+  CHECK(find_parts(config(), tensors, {{"tokenizer.json", R"({"model":{"vocab":{"a":7,"b":8}}})"}}) ==
         Lines{"CF030 b"});
 }

@@ -11,8 +11,8 @@ using nlohmann::json;
 
 namespace {
 
-const std::string kFirst = "model.layers.0.self_attn.";
-const std::string kSecond = "model.layers.1.self_attn.";
+const std::string kFirstLayer = "model.layers.0.self_attn.";
+const std::string kSecondLayer = "model.layers.1.self_attn.";
 
 json quantised(const json& section) {
   return {{"model_type", "new"}, {"architectures", {"NewForCausalLM"}}, {"quantization_config", section}};
@@ -27,8 +27,10 @@ std::vector<LintTensor> operator+(std::vector<LintTensor> a, const std::vector<L
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
-std::vector<LintTensor> plain(const std::string& module) { return {{module + ".weight", "BF16", {8, 8}}}; }
-std::vector<LintTensor> block(const std::string& module) {
+std::vector<LintTensor> plain_module(const std::string& module) {
+  return {{module + ".weight", "BF16", {8, 8}}};
+}
+std::vector<LintTensor> block_module(const std::string& module) {
   return {{module + ".weight", "F8_E4M3", {8, 8}, std::string(64, '8')},
           {module + ".weight_scale_inv", "F32", {1, 1}, std::string("\0\0\x80\x3f", 4)}};
 }
@@ -53,24 +55,24 @@ Lines qt(const json& config, const std::vector<LintTensor>& tensors, MemoryFiles
 }  // namespace
 
 TEST_CASE("QT340: another method than the one declared") {
-  const std::string q = kFirst + "q_proj";
-  CHECK(qt(fp8(), block(q)).empty());
-  CHECK(qt(quantised({{"quant_method", "quark"}, {"global_quant_config", {{"weight", {1}}}}}), block(q)) ==
-        Lines{"QT340 " + q});
-  CHECK(qt(quantised({{"quant_method", "gptq"}, {"bits", 4}}), block(q)) == Lines{"QT340 " + q});
-  CHECK(qt(quantised({{"quant_method", "nobody"}}), block(q)).empty());
+  const std::string q = kFirstLayer + "q_proj";
+  CHECK(qt(fp8(), block_module(q)).empty());
+  CHECK(qt(quantised({{"quant_method", "quark"}, {"global_quant_config", {{"weight", {1}}}}}),
+           block_module(q)) == Lines{"QT340 " + q});
+  CHECK(qt(quantised({{"quant_method", "gptq"}, {"bits", 4}}), block_module(q)) == Lines{"QT340 " + q});
+  CHECK(qt(quantised({{"quant_method", "nobody"}}), block_module(q)).empty());
   // The section of a text model, and transformers' older name.
   json nested = {{"model_type", "new"},
                  {"text_config", {{"quantization_config", {{"quant_method", "gptq"}}}}}};
-  CHECK(qt(nested, block(q)) == Lines{"QT340 " + q});
+  CHECK(qt(nested, block_module(q)) == Lines{"QT340 " + q});
   json older = {{"model_type", "new"}, {"compression_config", {{"quant_method", "gptq"}}}};
-  CHECK(qt(older, block(q)) == Lines{"QT340 " + q});
+  CHECK(qt(older, block_module(q)) == Lines{"QT340 " + q});
 }
 
 TEST_CASE("CF029: one definition of being quantised") {
   const auto said = [](const json& config, MemoryFiles more = {}) {
     more["config.json"] = config.dump();
-    more["model.safetensors"] = weights(plain("a"));
+    more["model.safetensors"] = weights(plain_module("a"));
     return finding_lines(run_lint(more).findings, {"CF029"}).size();
   };
   const json bare = {{"model_type", "new"}};
@@ -87,28 +89,29 @@ TEST_CASE("CF029: one definition of being quantised") {
 }
 
 TEST_CASE("QT341: the configuration of a quantiser over plain weights") {
-  const std::string q = kFirst + "q_proj";
+  const std::string q = kFirstLayer + "q_proj";
   const Lines leftover = {"QT341 " + q + ".weight"};
-  CHECK(qt(fp8(), plain(q)) == leftover);
-  CHECK(qt(quantised({{"load_in_4bit", true}}), plain(q)) == leftover);
-  CHECK(qt(quantised({{"quant_method", "bitsandbytes"}}), plain("model.norm")).empty());
+  CHECK(qt(fp8(), plain_module(q)) == leftover);
+  CHECK(qt(quantised({{"load_in_4bit", true}}), plain_module(q)) == leftover);
+  CHECK(qt(quantised({{"quant_method", "bitsandbytes"}}), plain_module("model.norm")).empty());
   CHECK(qt(quantised({{"quant_method", "modelopt"}, {"quant_algo", nullptr}, {"kv_cache_quant_algo", "FP8"}}),
-           plain(q))
+           plain_module(q))
             .empty());
   CHECK(qt(quantised({{"quant_method", "modelopt"}, {"quant_algo", "FP8"}, {"kv_cache_quant_algo", "FP8"}}),
-           plain(q)) == leftover);
-  CHECK(qt(quantised({{"quant_method", "bitnet"}, {"quantization_mode", "online"}}), plain(q)).empty());
-  CHECK(qt(quantised({{"quant_method", "bitnet"}}), plain(q)) == leftover);
-  CHECK(qt(quantised({{"quant_method", "hqq"}}), plain(q)).empty());
-  CHECK(qt(quantised({{"quant_method", "quark"}}), plain(q)).empty());
-  CHECK(qt(quantised({{"quant_method", "gptq"}, {"bits", 16}}), plain(q)).empty());
+           plain_module(q)) == leftover);
+  CHECK(
+      qt(quantised({{"quant_method", "bitnet"}, {"quantization_mode", "online"}}), plain_module(q)).empty());
+  CHECK(qt(quantised({{"quant_method", "bitnet"}}), plain_module(q)) == leftover);
+  CHECK(qt(quantised({{"quant_method", "hqq"}}), plain_module(q)).empty());
+  CHECK(qt(quantised({{"quant_method", "quark"}}), plain_module(q)).empty());
+  CHECK(qt(quantised({{"quant_method", "gptq"}, {"bits", 16}}), plain_module(q)).empty());
 }
 
 TEST_CASE("QT342: quantised and undeclared") {
-  const std::string q = kFirst + "q_proj";
+  const std::string q = kFirstLayer + "q_proj";
   const json bare = {{"model_type", "new"}};
   CHECK(qt(bare, gptq(q)) == Lines{"QT342 " + q});
-  CHECK(qt(bare, block(q)) == Lines{"QT342 " + q});
+  CHECK(qt(bare, block_module(q)) == Lines{"QT342 " + q});
   CHECK(qt(bare, gptq(q), {{"quantize_config.json", R"({"bits":4})"}}).empty());
   CHECK(qt(bare, gptq(q), {{"my_quant.json", "{}"}}).empty());
   CHECK(qt({{"model_type", "new"}, {"other", {{{"my_quants", 1}}}}}, gptq(q)).empty());
@@ -116,26 +119,26 @@ TEST_CASE("QT342: quantised and undeclared") {
 }
 
 TEST_CASE("QT343, QT344, QT346: scales that are missing, left over or without a weight") {
-  const std::string q = kFirst + "q_proj", k = kFirst + "k_proj";
+  const std::string q = kFirstLayer + "q_proj", k = kFirstLayer + "k_proj";
   const std::vector<LintTensor> bare = {{q + ".weight", "F8_E4M3", {8, 8}}};
-  CHECK(qt(fp8(), block(k) + bare) == Lines{"QT343 " + q});
+  CHECK(qt(fp8(), block_module(k) + bare) == Lines{"QT343 " + q});
   // Without any scale at all, too.
   CHECK(qt(fp8(), bare) == Lines{"QT343 " + q});
   CHECK(qt(quantised({{"quant_method", "nobody"}}), bare).empty());
   const std::string stack = "model.layers.0.mlp.experts.down_proj";
   CHECK(qt(fp8(), {{stack, "F8_E4M3", {2, 8, 8}}}) == Lines{"QT343 " + stack});
   CHECK(qt(fp8(), {{stack, "F8_E4M3", {2, 8, 8}}, {stack + "_scale_inv", "F32", {2, 1, 1}}}).empty());
-  std::vector<LintTensor> stale = block(q);
+  std::vector<LintTensor> stale = block_module(q);
   stale[0] = {q + ".weight", "BF16", {8, 8}};
-  CHECK(qt(fp8(), block(k) + stale) == Lines{"QT344 " + q});
-  CHECK(qt(fp8(), block(k) + std::vector<LintTensor>{{q + ".weight_scale_inv", "F32", {1, 1}}}) ==
+  CHECK(qt(fp8(), block_module(k) + stale) == Lines{"QT344 " + q});
+  CHECK(qt(fp8(), block_module(k) + std::vector<LintTensor>{{q + ".weight_scale_inv", "F32", {1, 1}}}) ==
         Lines{"QT346 " + q + ".weight_scale_inv"});
 }
 
 TEST_CASE("QT345: excluded and quantised all the same") {
   const std::string gate = "model.layers.0.mlp.gate_proj";
   const auto fp8_list = [&](const char* entry) {
-    return qt(fp8({{"modules_to_not_convert", {entry}}}), block(gate));
+    return qt(fp8({{"modules_to_not_convert", {entry}}}), block_module(gate));
   };
   const Lines excluded = {"QT345 " + gate};
   for (const char* entry : {"model.layers.0.mlp.gate_proj", "model.layers.0.mlp.gate", "gate_proj",
@@ -148,7 +151,7 @@ TEST_CASE("QT345: excluded and quantised all the same") {
   CHECK(fp8_list("model.layers.0.mlp.gate.proj") == excluded);
   const std::string expert = "model.layers.0.mlp.experts.1.up_proj";
   const auto in_experts = [&](const char* entry) {
-    return qt(fp8({{"modules_to_not_convert", {entry}}}), block(expert)).size();
+    return qt(fp8({{"modules_to_not_convert", {entry}}}), block_module(expert)).size();
   };
   CHECK(in_experts("model.layers.0.mlp.experts") == 1);
   CHECK(in_experts("model.layers.0.mlp.experts.1.up") == 0);
@@ -156,23 +159,23 @@ TEST_CASE("QT345: excluded and quantised all the same") {
   CHECK(in_experts("model.layers.0.mlp.experts.1.up.proj") == 1);
   const auto modelopt = [&](const char* entry) {
     return qt(quantised({{"quant_method", "modelopt"}, {"quant_algo", "FP8"}, {"exclude_modules", {entry}}}),
-              block(gate));
+              block_module(gate));
   };
   CHECK(modelopt("model.layers.0.mlp.*") == excluded);
   CHECK(modelopt("model.layers.0.mlp.gate").empty());
 }
 
 TEST_CASE("QT347, QT349: plain and not excluded") {
-  const std::string first = kFirst + "q_proj", second = kSecond + "q_proj";
-  const std::vector<LintTensor> mixed = plain(first) + block(second);
+  const std::string first = kFirstLayer + "q_proj", second = kSecondLayer + "q_proj";
+  const std::vector<LintTensor> mixed = plain_module(first) + block_module(second);
   CHECK(qt(fp8(), mixed) == Lines{"QT347 " + first});
   for (const char* entry :
        {"model.layers.0.self_attn.q_proj", "layers.0.", "re:.*layers.0.*", "*0.self_attn*", "q_proj$"}) {
     INFO(entry);
     CHECK(qt(fp8({{"ignored_layers", {entry}}}), mixed).empty());
   }
-  CHECK(qt(fp8(), plain(kFirst + "k_norm") + block(second)).empty());
-  const std::vector<LintTensor> packed = plain(first) + gptq(second);
+  CHECK(qt(fp8(), plain_module(kFirstLayer + "k_norm") + block_module(second)).empty());
+  const std::vector<LintTensor> packed = plain_module(first) + gptq(second);
   const json config = {{"quant_method", "gptq"}, {"bits", 4}};
   CHECK(qt(quantised(config), packed) == Lines{"QT347 " + first});
   json dynamic = config;
@@ -185,7 +188,7 @@ TEST_CASE("QT347, QT349: plain and not excluded") {
   dynamic["block_name_to_quantize"] = "model.layers.1";
   CHECK(qt(quantised(dynamic), packed).empty());
 
-  const std::vector<LintTensor> head = plain("lm_head") + block(first);
+  const std::vector<LintTensor> head = plain_module("lm_head") + block_module(first);
   CHECK(qt(fp8({{"modules_to_not_convert", json::array()}}), head) == Lines{"QT349 lm_head"});
   CHECK(qt(fp8({{"modules_to_not_convert", {"lm_head"}}}), head).empty());
   CHECK(qt(fp8(), head).empty());
@@ -194,7 +197,7 @@ TEST_CASE("QT347, QT349: plain and not excluded") {
 TEST_CASE("QT348: an exclusion with another class's prefix") {
   const auto list = [&](const char* entry) {
     return qt(fp8({{"modules_to_not_convert", {entry}}}),
-              block(kFirst + "q_proj") + plain("model.layers.0.norm"));
+              block_module(kFirstLayer + "q_proj") + plain_module("model.layers.0.norm"));
   };
   const Lines said = {"QT348 model.language_model.layers.0.norm"};
   CHECK(list("model.language_model.layers.0.norm") == said);
@@ -218,21 +221,22 @@ TEST_CASE("exclusions without end do not take time without end") {
 }
 
 TEST_CASE("QT300, QT309: what the detection of layouts says") {
-  const std::string q = kFirst + "q_proj";
-  std::vector<LintTensor> small = block(q);
+  const std::string q = kFirstLayer + "q_proj";
+  std::vector<LintTensor> small = block_module(q);
   small[0].shape = {256, 256};
   small[0].data.clear();
   CHECK(qt(fp8(), small) == Lines{"QT300 " + q + ".weight"});
   // No model folder, a single file, a file beside others without any configuration.
   CHECK(qt({{"_class_name", "Unet"}, {"quantization_config", {{"weight_block_size", {128, 128}}}}}, small) ==
         Lines{"QT300 " + q + ".weight"});
-  const MemoryFiles alone = {{"x.safetensors", weights(small)}, {"y.safetensors", weights(plain("a"))}};
+  const MemoryFiles alone = {{"x.safetensors", weights(small)},
+                             {"y.safetensors", weights(plain_module("a"))}};
   CHECK(finding_lines(run_lint(alone).findings, {"QT"}).empty());
-  std::vector<LintTensor> grid = block(q);
+  std::vector<LintTensor> grid = block_module(q);
   grid[0].shape = {250, 250};
   grid[0].data.clear();
   grid[1] = {q + ".weight_scale_inv", "F32", {7, 3}};
-  const MemoryFiles wrong = {{"x.safetensors", weights(grid)}, {"y.safetensors", weights(plain("a"))}};
+  const MemoryFiles wrong = {{"x.safetensors", weights(grid)}, {"y.safetensors", weights(plain_module("a"))}};
   CHECK(finding_lines(run_lint(wrong).findings, {"QT"}) == Lines{"QT300 x.safetensors " + q + ".weight"});
   CHECK(finding_lines(run_lint(wrong, "x.safetensors").findings, {"QT"}) ==
         Lines{"QT300 x.safetensors " + q + ".weight"});

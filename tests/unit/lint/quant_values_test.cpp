@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "lint_host.h"
 #include "tftf/lint/data_pass.h"
@@ -51,7 +52,7 @@ Diagnostics find_all(const std::string& section, const std::vector<LintTensor>& 
   return out;
 }
 
-Lines find(const std::string& section, const std::vector<LintTensor>& tensors, bool data = true) {
+Lines find_values(const std::string& section, const std::vector<LintTensor>& tensors, bool data = true) {
   Lines out;
   for (const Diagnostic& finding : find_all(section, tensors, data))
     out.push_back(std::string(rule_info(finding.rule).id) + " " + finding.subject.value_or("-"));
@@ -63,7 +64,7 @@ const std::string kModelopt = R"({"quant_method":"modelopt","quant_algo":"NVFP4"
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-std::vector<LintTensor> block(std::string codes, std::vector<float> scales) {
+std::vector<LintTensor> blocks(std::string codes, std::vector<float> scales) {
   return {{kModule + ".weight", "F8_E4M3", {4, 4}, std::move(codes)},
           {kModule + ".weight_scale_inv", "F32", {2, 2}, floats(scales)}};
 }
@@ -81,78 +82,79 @@ std::vector<LintTensor> nvfp4(const std::string& module, float global) {
 
 TEST_CASE("QT350: scales that are no numbers") {
   const std::string codes(16, '8');
-  CHECK(find(kFp8, block(codes, {1, 1, 1, 1})).empty());
-  CHECK(find(kFp8, block(codes, {1, 1, kNan, kInfinity})) == Lines{"QT350 " + kModule + ".weight_scale_inv"});
-  CHECK(find(kFp8, block(codes, {1, 1, kNan, 1}), false).empty());
-  const Diagnostics both = find_all(kFp8, block(codes, {1, kInfinity, kNan, 1}), true);
+  CHECK(find_values(kFp8, blocks(codes, {1, 1, 1, 1})).empty());
+  CHECK(find_values(kFp8, blocks(codes, {1, 1, kNan, kInfinity})) ==
+        Lines{"QT350 " + kModule + ".weight_scale_inv"});
+  CHECK(find_values(kFp8, blocks(codes, {1, 1, kNan, 1}), false).empty());
+  const Diagnostics both = find_all(kFp8, blocks(codes, {1, kInfinity, kNan, 1}), true);
   REQUIRE(both.size() == 1);
   CHECK(message(both[0]) == "model.safetensors: scale \"" + kModule +
                                 ".weight_scale_inv\" has 2 values that are not finite, first at element 1.");
   // Single scales are always read, and said once.
-  CHECK(find(kFp8, single(codes, kNan), false) == Lines{"QT350 " + kModule + ".weight_scale"});
-  CHECK(find(kFp8, single(codes, kNan), true) == Lines{"QT350 " + kModule + ".weight_scale"});
+  CHECK(find_values(kFp8, single(codes, kNan), false) == Lines{"QT350 " + kModule + ".weight_scale"});
+  CHECK(find_values(kFp8, single(codes, kNan), true) == Lines{"QT350 " + kModule + ".weight_scale"});
   // Exponents of two: 255 is NaN, whatever the dtype's name; 0 is no zero.
   for (const char* dtype : {"U8", "F8_E8M0"}) {
     INFO(dtype);
     const std::vector<LintTensor> mx = {
         {kModule + ".weight", "F8_E4M3", {2, 64}, std::string(128, '8')},
         {kModule + ".weight_scale", dtype, {2, 2}, std::string("\x7f\0\xff\x01", 4)}};
-    CHECK(find(R"({"quant_method":"mxfp8"})", mx) == Lines{"QT350 " + kModule + ".weight_scale"});
+    CHECK(find_values(R"({"quant_method":"mxfp8"})", mx) == Lines{"QT350 " + kModule + ".weight_scale"});
   }
-  CHECK(find(R"({"quant_method":"compressed-tensors"})", block(codes, {kNan, 1, 1, 1})).empty());
+  CHECK(find_values(R"({"quant_method":"compressed-tensors"})", blocks(codes, {kNan, 1, 1, 1})).empty());
 }
 
 TEST_CASE("QT351: a single scale that is not positive") {
   const std::string codes(16, '8'), zeros("\0\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\x80", 16);
   const Lines said = {"QT351 " + kModule + ".weight_scale"};
-  CHECK(find(kFp8, single(codes, 0), false) == said);
-  CHECK(find(kFp8, single(codes, -1), false) == said);
-  CHECK(find(kFp8, single(zeros, -1), false) == said);
-  CHECK(find(kFp8, single(zeros, 0), false).empty());
-  CHECK(find(kFp8, single(codes, 1e-30F), false).empty());
+  CHECK(find_values(kFp8, single(codes, 0), false) == said);
+  CHECK(find_values(kFp8, single(codes, -1), false) == said);
+  CHECK(find_values(kFp8, single(zeros, -1), false) == said);
+  CHECK(find_values(kFp8, single(zeros, 0), false).empty());
+  CHECK(find_values(kFp8, single(codes, 1e-30F), false).empty());
   // The code that is not zero may be far inside.
   std::vector<LintTensor> large = single("", 0);
   large[0].shape = {1500, 1000};
   large[0].data = std::string(1'500'000, '\0');
-  CHECK(find(kFp8, large, false).empty());
+  CHECK(find_values(kFp8, large, false).empty());
   large[0].data[1'400'000] = '8';
-  CHECK(find(kFp8, large, false) == said);
+  CHECK(find_values(kFp8, large, false) == said);
 }
 
 TEST_CASE("QT352, QT353: blocks whose scale is zero or negative") {
   std::string codes(16, '8');
   const std::string scales = kModule + ".weight_scale_inv";
-  CHECK(find(kFp8, block(codes, {1, 0, 1, 1})) == Lines{"QT352 " + scales});
-  CHECK(find(kFp8, block(codes, {1, 1, 1, -2})) == Lines{"QT353 " + scales});
+  CHECK(find_values(kFp8, blocks(codes, {1, 0, 1, 1})) == Lines{"QT352 " + scales});
+  CHECK(find_values(kFp8, blocks(codes, {1, 1, 1, -2})) == Lines{"QT353 " + scales});
   // The block of scale 1 is rows 0 and 1, columns 2 and 3.
   for (const size_t at : {2U, 3U, 6U, 7U}) codes[at] = at == 3 ? '\x80' : '\0';
-  CHECK(find(kFp8, block(codes, {1, 0, 1, 1})).empty());
-  const Diagnostics lost = find_all(kFp8, block(codes, {1, 0, 0, 0}), true);
+  CHECK(find_values(kFp8, blocks(codes, {1, 0, 1, 1})).empty());
+  const Diagnostics lost = find_all(kFp8, blocks(codes, {1, 0, 0, 0}), true);
   REQUIRE(lost.size() == 1);
   CHECK(message(lost[0]) ==
         "model.safetensors: 2 blocks of \"" + scales + "\" have scale 0 and codes that are not, first 2.");
   // Grids along the rows, in E4M3 with its -0, two codes a byte.
   std::vector<LintTensor> packed = nvfp4(kModule, 1);
   packed[1].data = std::string("8\0", 2);
-  CHECK(find(kModelopt, packed) == Lines{"QT352 " + kModule + ".weight_scale"});
+  CHECK(find_values(kModelopt, packed) == Lines{"QT352 " + kModule + ".weight_scale"});
   packed[0].data = std::string(8, '3') + std::string(8, '\x88');
-  CHECK(find(kModelopt, packed).empty());
+  CHECK(find_values(kModelopt, packed).empty());
   packed[1].data = std::string("8\x80", 2);
-  CHECK(find(kModelopt, packed) == Lines{"QT353 " + kModule + ".weight_scale"});
+  CHECK(find_values(kModelopt, packed) == Lines{"QT353 " + kModule + ".weight_scale"});
   // Integer codes may have negative scales.
   const std::vector<LintTensor> integers = {{kModule + ".qweight", "I32", {1, 8}},
                                             {kModule + ".qzeros", "I32", {1, 1}},
                                             {kModule + ".scales", "F16", {1, 8}, std::string(16, '\xbc')}};
-  CHECK(find(R"({"quant_method":"gptq","bits":4})", integers).empty());
+  CHECK(find_values(R"({"quant_method":"gptq","bits":4})", integers).empty());
   // Blocks of more rows than one piece of the pass.
-  std::vector<LintTensor> tall = block("", {1, 0, 1, 1});
+  std::vector<LintTensor> tall = blocks("", {1, 0, 1, 1});
   tall[0] = {kModule + ".weight", "F8_E4M3", {3000, 1000}, std::string(3'000'000, '\0')};
   const std::string wide = R"({"quant_method":"fp8","weight_block_size":[1500,500]})";
-  CHECK(find(wide, tall).empty());
+  CHECK(find_values(wide, tall).empty());
   tall[0].data[1'400'000 + 499] = '8';
-  CHECK(find(wide, tall).empty());
+  CHECK(find_values(wide, tall).empty());
   tall[0].data[1'400'000 + 500] = '8';
-  CHECK(find(wide, tall) == Lines{"QT352 " + scales});
+  CHECK(find_values(wide, tall) == Lines{"QT352 " + scales});
 }
 
 TEST_CASE("QT354: fused projections with scales of their own") {
@@ -161,10 +163,24 @@ TEST_CASE("QT354: fused projections with scales of their own") {
     std::vector<LintTensor> tensors;
     for (const auto& [module, scale] : modules)
       for (LintTensor& tensor : nvfp4(module, scale)) tensors.push_back(std::move(tensor));
-    return find(kModelopt, tensors, false);
+    return find_values(kModelopt, tensors, false);
   };
   CHECK(fused({{mlp + "gate_proj", 1e-3F}, {mlp + "up_proj", 1e-2F}}) == Lines{"QT354 " + mlp + "gate_proj"});
   CHECK(fused({{mlp + "gate_proj", 1e-3F}, {mlp + "up_proj", 1e-3F}}).empty());
+  for (const auto& [scale, ratio] : std::map<float, std::string>{{10.F, "10"},
+                                                                 {1.5F, "1.5"},
+                                                                 {1.001F, "1"},
+                                                                 {12.34F, "12.3"},
+                                                                 {98765.F, "98800"},
+                                                                 {999.6F, "1000"}}) {
+    std::vector<LintTensor> tensors = nvfp4(mlp + "gate_proj", 1.F);
+    for (LintTensor& tensor : nvfp4(mlp + "up_proj", scale)) tensors.push_back(std::move(tensor));
+    const Diagnostics found = find_all(kModelopt, tensors, false);
+    REQUIRE(found.size() == 1);
+    CHECK(message(found[0]) ==
+          "model.safetensors: " + mlp + "gate_proj, " + mlp +
+              "up_proj are fused at run time and their weight_scale_2 differ by a factor of " + ratio + ".");
+  }
   CHECK(fused({{mlp + "gate_proj", 1.F}, {mlp + "up_proj", 1.000005F}}).empty());
   CHECK(fused({{attention + "v_proj", 1.F}, {attention + "k_proj", 2.F}}) ==
         Lines{"QT354 " + attention + "k_proj"});
@@ -177,21 +193,21 @@ TEST_CASE("QT355, QT356: codes that decode to nothing, or to no number") {
   const std::string bitnet = R"({"quant_method":"bitnet","quantization_mode":"offline"})";
   std::vector<LintTensor> ternary = {{kModule + ".weight", "U8", {2, 4}, std::string(8, 'U')},
                                      {kModule + ".weight_scale", "BF16", {1}, "\x80\x3f"}};
-  CHECK(find(bitnet, ternary) == Lines{"QT355 " + kModule + ".weight"});
+  CHECK(find_values(bitnet, ternary) == Lines{"QT355 " + kModule + ".weight"});
   ternary[0].data[3] = 'T';
-  CHECK(find(bitnet, ternary).empty());
+  CHECK(find_values(bitnet, ternary).empty());
 
   std::string codes(16, '8');
   codes[5] = '\x7f';
-  CHECK(find(kFp8, single(codes, 1)) == Lines{"QT356 " + kModule + ".weight"});
+  CHECK(find_values(kFp8, single(codes, 1)) == Lines{"QT356 " + kModule + ".weight"});
   codes[5] = '\x7e';
-  CHECK(find(kFp8, single(codes, 1)).empty());
+  CHECK(find_values(kFp8, single(codes, 1)).empty());
 }
 
 TEST_CASE("CF050: experts that are all zero") {
   const std::string name = "model.layers.0.mlp.experts.down_proj";
   const auto stack = [&](const std::string& tensor, const std::vector<float>& values) {
-    return find("{}", {{tensor, "F32", {4, 1, 2}, floats(values)}});
+    return find_values("{}", {{tensor, "F32", {4, 1, 2}, floats(values)}});
   };
   CHECK(stack(name, {1, 0, 0, 2, 3, 3, 4, 4}).empty());
   CHECK(stack(name, {1, 0, 0, -0.F, 3, 3, 0, 0}) == Lines{"CF050 " + name});

@@ -26,6 +26,8 @@ std::span<const QuantFormat* const> quant_formats();
 // By id; null when unknown. "colibri-fp8" is "colibri-fp8-e4m3-b128".
 const QuantFormat* find_quant_format(std::string_view id);
 
+// QuantProblem::layout of codes that nobody has claimed, in a model whose configuration names a method.
+inline constexpr std::string_view kUnreadLayout = "of no known layout";
 // A matrix called weight, of integers or FP8: in a model whose configuration names a quantisation method it holds codes.
 bool looks_like_codes(const TensorInfo& info);
 

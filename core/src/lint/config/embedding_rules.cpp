@@ -9,15 +9,15 @@
 namespace tftf {
 namespace {
 
-constexpr std::string_view kEmbedding = "embed_tokens.weight";
+constexpr std::string_view kEmbedTokens = "embed_tokens.weight";
 constexpr std::string_view kEmbeddingPrefixes[] = {"model.", "model.language_model.", "language_model.model.",
                                                    "model.text_model."};
-constexpr std::string_view kHead = "lm_head.weight";
+constexpr std::string_view kLmHead = "lm_head.weight";
 constexpr std::string_view kTieKey = "tie_word_embeddings";
 
 bool is_embedding(std::string_view name) {
-  if (!ends_with(name, kEmbedding)) return false;
-  const std::string_view prefix = name.substr(0, name.size() - kEmbedding.size());
+  if (!ends_with(name, kEmbedTokens)) return false;
+  const std::string_view prefix = name.substr(0, name.size() - kEmbedTokens.size());
   return std::find(std::begin(kEmbeddingPrefixes), std::end(kEmbeddingPrefixes), prefix) !=
          std::end(kEmbeddingPrefixes);
 }
@@ -64,14 +64,14 @@ void check_output_head(Diagnostics& out, const ModelFacts& facts, size_t embeddi
     if (std::any_of(tensors.begin(), tensors.end(),
                     [](const ConfigTensor& tensor) { return is_head(tensor.name); }))
       return;
-    add_config_finding(out, facts, Rule::CF048, std::string(kHead), {}, kTieKey);
+    add_config_finding(out, facts, Rule::CF048, std::string(kLmHead), {}, kTieKey);
     return;
   }
   if (!facts.config.ties_everywhere(true)) return;
   size_t count = 0, head = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const std::string_view name = tensors[i].name;
-    if (name != kHead && !ends_with(name, ".lm_head.weight")) continue;
+    if (name != kLmHead && !ends_with(name, ".lm_head.weight")) continue;
     head = i;
     ++count;
   }

@@ -26,7 +26,7 @@ void check_base_layers(Diagnostics& out, const ModelFacts& facts) {
                      {{"count", count}, {"tensor", std::string(first)}});
 }
 
-std::string_view find_wrapper(const ModelFacts& facts) {
+std::string_view find_kept_wrapper(const ModelFacts& facts) {
   const auto tensors = facts.folder.tensors;
   if (!facts.has_family && !tensors.empty())
     for (const std::string_view prefix : kWrapperPrefixes)
@@ -51,7 +51,7 @@ std::string_view find_wrapper(const ModelFacts& facts) {
 
 void check_wrappers(Diagnostics& out, const ModelFacts& facts) {
   check_base_layers(out, facts);
-  if (const std::string_view wrapper = find_wrapper(facts); !wrapper.empty())
+  if (const std::string_view wrapper = find_kept_wrapper(facts); !wrapper.empty())
     add_config_finding(out, facts, Rule::CF046, std::string(wrapper), {{"prefix", std::string(wrapper)}});
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tftf/base/affix.h"
+#include "tftf/quant/registry.h"
 
 namespace tftf {
 namespace {
@@ -65,6 +66,8 @@ void report_layout_problems(FileFindings& out, const QuantFacts& facts, const La
       if (layout.count++ == 0 || problem.module < layout.first) layout.first = problem.module;
       continue;
     }
+    // Nothing is wrong with a file because we do not read it.
+    if (problem.layout == kUnreadLayout) continue;
     std::string_view module = problem.module;
     constexpr std::string_view kWeight = ".weight";
     const std::string_view path =

@@ -1,7 +1,6 @@
 // The values of scales: those that were read, and what is left to the data pass.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 
 #include "lint/layout/scale_reads.h"
@@ -47,9 +46,23 @@ void check_single_scale(FileFindings& out, const QuantFacts& facts, const ScaleR
     finding->values.emplace_back("value", *value);
 }
 
+// At least 1, with three significant digits, without zeros behind the point.
 std::string three_digits(double ratio) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.3g", ratio);
+  constexpr double kMostShown = 1e15;
+  if (!(ratio < kMostShown)) return "more than 1e15";
+  uint64_t unit = 1;  // of the last digit, above 1
+  while (ratio >= 1000.0 * static_cast<double>(unit)) unit *= 10;
+  const uint64_t parts = unit > 1 ? 1 : ratio < 10 ? 100 : ratio < 100 ? 10 : 1;
+  const auto count =
+      static_cast<uint64_t>(std::llround(ratio * static_cast<double>(parts) / static_cast<double>(unit)));
+  std::string text = std::to_string(count / parts * unit);
+  uint64_t rest = count % parts;
+  if (rest == 0) return text;
+  text += '.';
+  for (uint64_t place = parts / 10; rest != 0; place /= 10) {
+    text += static_cast<char>('0' + rest / place);
+    rest %= place;
+  }
   return text;
 }
 
