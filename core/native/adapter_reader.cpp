@@ -131,7 +131,7 @@ Result<std::optional<std::string>> tokenizer_notice(const std::string& folder) {
   }
   if (there.empty()) return std::optional<std::string>();
   return std::optional("The adapter has a tokenizer of its own beside it (" + there +
-         "); the result keeps the model's: copy them over it where tokens were added.");
+                       "); the result keeps the model's: copy them over it where tokens were added.");
 }
 
 }  // namespace
