@@ -6,6 +6,7 @@
 #include "tftf/quant/colibri/rans_encoder.h"
 #include "tftf/quant/colibri/stamps.h"
 #include "tftf_native/file_digest.h"
+#include "tftf_native/small_file.h"
 
 namespace tftf::cli {
 namespace {

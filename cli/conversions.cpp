@@ -20,12 +20,12 @@ Operation& merge_of(std::vector<Operation>& operations) {
 
 // Runs a merge whose adapter has been read.
 int run_with(const Session& session, const CommandLine& line, std::vector<Operation> operations,
-             Result<std::shared_ptr<const Adapter>> adapter) {
+             Result<std::shared_ptr<const Adapter>> adapter, std::vector<std::string> sources) {
   if (!adapter) return session.fail(adapter.error());
   Operation& merge = merge_of(operations);
   merge.options.push_back({"adapter", {(*adapter)->given}});
   merge.adapter = *std::move(adapter);
-  return run_transform(session, line, std::move(operations));
+  return run_transform(session, line, std::move(operations), std::move(sources));
 }
 
 }  // namespace
@@ -42,7 +42,10 @@ int run_sharded_merge(Session& session, const CommandLine& line) {
   ranks.dim = static_cast<decltype(ranks.dim)>(line.number("shard-dim").value_or(0));
   ranks.config = config_of(merge_of(operations));
   ranks.max_header = session.common.max_header;
-  return run_with(session, line, std::move(operations), read_sharded_adapter(ranks));
+  std::vector<std::string> sources;
+  ranks.sources = &sources;
+  auto adapter = read_sharded_adapter(ranks);
+  return run_with(session, line, std::move(operations), std::move(adapter), std::move(sources));
 }
 
 int run_distributed_merge(Session& session, const CommandLine& line) {
@@ -50,7 +53,10 @@ int run_distributed_merge(Session& session, const CommandLine& line) {
   AdapterRequest request{
       .path = line.value("checkpoint-dir"), .config = config_of(merge_of(operations)), .dcp_only = true};
   request.max_header = session.common.max_header;
-  return run_with(session, line, std::move(operations), read_adapter(request));
+  std::vector<std::string> sources;
+  request.sources = &sources;
+  auto adapter = read_adapter(request);
+  return run_with(session, line, std::move(operations), std::move(adapter), std::move(sources));
 }
 
 }  // namespace tftf::cli

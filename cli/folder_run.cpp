@@ -1,7 +1,5 @@
 #include "folder_run.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <filesystem>
 
@@ -10,14 +8,16 @@
 #include "tftf/base/escape.h"
 #include "tftf/command/colibri_request.h"
 #include "tftf_native/file_digest.h"
+#include "tftf_native/path_kind.h"
 #include "tftf_native/source_removal.h"
 #include "transform_run.h"
 
 namespace tftf::cli {
 
 Result<NativeModel> open_shard_folder(const Session& session, const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+  const auto kind = path_kind(path);
+  if (!kind) return kind.error();
+  if (*kind == PathKind::kFile || *kind == PathKind::kOther) {
     return Error{.code = ErrorCode::kUsagePath,
                  .message = quote_name(path) + " is a file where a folder is needed.",
                  .file = path};
@@ -30,15 +30,15 @@ Result<NativeModel> open_shard_folder(const Session& session, const std::string&
 
 namespace {
 
-// Digests of the outputs, several files at a time.
-Result<void> write_manifest(const Session& session, const colibri::FolderPlan& made,
-                            const std::string& folder) {
+// The text about the outputs by their digests, several files at a time.
+Result<std::string> manifest_text(const Session& session, const colibri::FolderPlan& made,
+                                  const std::string& folder) {
   std::vector<std::string> paths;
   for (const Output& output : made.plan.outputs())
     paths.push_back((std::filesystem::path(folder) / output.name).string());
   auto digests = file_digests(paths, execute_options(session).threads);
   if (!digests) return std::move(digests).error();
-  return write_small_file(folder, made.manifest_name, made.manifest(*digests));
+  return made.manifest(*digests);
 }
 
 Result<void> remove_consumed(const NativeModel& source, const colibri::FolderPlan& made) {
@@ -58,9 +58,11 @@ int run_folder_tool(Session& session, const CommandLine& line) {
   const bool dry_run = line.has("dry-run"), overwrite = line.has("overwrite") || line.has("force");
   Result<NativeModel> source = open_shard_folder(session, line.value("indir"));
   if (!source) return session.fail(source.error());
+  if (!source->failed.empty()) return session.fail(source->failed.front());
   std::optional<NativeModel> existing;
-  struct stat info {};
-  if (::stat(output.c_str(), &info) == 0) {
+  const auto kind = path_kind(output);
+  if (!kind) return session.fail(kind.error());
+  if (*kind != PathKind::kNothing && *kind != PathKind::kDangling) {
     Result<NativeModel> folder = open_shard_folder(session, output);
     if (!folder) return session.fail(folder.error());
     existing.emplace(*std::move(folder));
@@ -72,16 +74,16 @@ int run_folder_tool(Session& session, const CommandLine& line) {
                                  .dry_run = dry_run,
                                  .overwrite = overwrite,
                                  .strict = line.has("strict")};
-  if (const auto asked = line.number("tile-size")) {
-    request.tile_bytes = *asked;
-  } else if (!line.has("no-resume")) {
+  if (!line.has("no-resume")) {
     const auto tile = journal_tile(target);
     if (!tile) return session.fail(tile.error());
     request.tile_bytes = tile->value_or(kDefaultTileBytes);
+    request.continues = tile->has_value();
   }
+  if (const auto asked = line.number("tile-size")) request.tile_bytes = *asked;
   colibri::FolderPlanner planner(source->checkpoint, existing ? &existing->checkpoint : nullptr,
                                  std::move(request), colibri::folder_tool(line));
-  serve(planner, *source);
+  if (auto served = serve(planner, *source); !served) return session.fail(served.error());
   Result<colibri::FolderPlan> made = planner.take();
   if (!made) return session.fail(made.error());
   for (const std::string& note : made->notes) session.note(note);
@@ -91,20 +93,24 @@ int run_folder_tool(Session& session, const CommandLine& line) {
   how.overwrite = overwrite;
   how.side_folder = source->folder;
   how.input_folder = source->folder;
+  how.sides = source->sides;
+  if (!made->manifest_name.empty()) {
+    how.last_name = made->manifest_name;
+    how.last_text = [&] { return manifest_text(session, *made, output); };
+  }
   PlanRun run{.line = line,
               .plan = made->plan,
               .inputs = run_inputs(*source, made->plan),
               .target = target,
               .how = std::move(how),
               .dry_run = dry_run,
-              .check_space = true,
+              .ask_first = true,
               .account = [&](const RunReport* done) {
                 return done == nullptr
                            ? made->account
                            : made->final_account(done->bytes_read, done->bytes_written, done->resumed);
               }};
-  run.afterwards = [&, inputs = run.inputs]() -> Result<void> {
-    if (!made->manifest_name.empty()) TFTF_TRY(write_manifest(session, *made, output));
+  run.afterwards = [&]() -> Result<void> {
     return line.has("delete-source") ? remove_consumed(*source, *made) : Result<void>();
   };
   if (line.has("delete-source") && !made->needed_later.empty()) {

@@ -5,20 +5,24 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <system_error>
 
 #include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
+#include "tftf_native/path_kind.h"
+#include "tftf_native/small_file.h"
 
 namespace tftf::cli {
 namespace {
 
-constexpr size_t kMaxConfig = 1 << 20;
-
-using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+// The result of a system call, again when a signal broke it off.
+template <class Call>
+auto again(Call call) {
+  auto result = call();
+  while (result == -1 && errno == EINTR) result = call();
+  return result;
+}
 
 Error io_error(ErrorCode code, const std::string& what, const std::string& path, int error) {
   if (error == ENOSPC || error == EDQUOT) code = ErrorCode::kIoSpace;
@@ -30,7 +34,7 @@ Error io_error(ErrorCode code, const std::string& what, const std::string& path,
 
 bool is_same_file(const struct stat& a, const std::string& path) {
   struct stat b {};
-  return ::stat(path.c_str(), &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+  return again([&] { return ::stat(path.c_str(), &b); }) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 // Weights, indexes and the configurations beside them; reports of earlier runs are none of these.
@@ -40,19 +44,6 @@ bool belongs_to_model(std::string_view name) {
 }
 
 }  // namespace
-
-Result<std::string> read_small_file(const std::string& path) {
-  const File file(std::fopen(path.c_str(), "rbe"), std::fclose);
-  if (!file)
-    return io_error(errno == ENOENT ? ErrorCode::kUsagePath : ErrorCode::kIoRead, "open", path, errno);
-  std::string text(kMaxConfig + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (std::ferror(file.get()) != 0) return io_error(ErrorCode::kIoRead, "read", path, errno);
-  if (text.size() > kMaxConfig)
-    return Error{
-        .code = ErrorCode::kUsage, .message = quote_name(path) + " is longer than 1 MiB.", .file = path};
-  return text;
-}
 
 std::string place_prefix(const std::string& given, bool is_folder) {
   namespace fs = std::filesystem;
@@ -74,9 +65,13 @@ std::string place_prefix(const std::string& given, bool is_folder) {
   return text;
 }
 
-Result<void> check_report_target(const std::string& path, const std::vector<LintTree>& trees) {
+Result<void> check_report_target(std::string_view option, const std::string& path,
+                                 const std::vector<LintTree>& trees) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return {};
+  if (again([&] { return ::stat(path.c_str(), &info); }) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return {};
+    return io_error(ErrorCode::kIoWrite, "look at", path, errno);
+  }
   if (S_ISDIR(info.st_mode))
     return Error{
         .code = ErrorCode::kRefusedOutput, .message = quote_name(path) + " is a folder.", .file = path};
@@ -86,37 +81,46 @@ Result<void> check_report_target(const std::string& path, const std::vector<Lint
       const bool lone = entry.path == tree.input.main;
       if (!entry.is_folder && (lone || belongs_to_model(entry.path)) && is_same_file(info, tree.paths[i]))
         return Error{.code = ErrorCode::kRefusedOutput,
-                     .message = "--output " + quote_name(path) + " would overwrite a file that is linted.",
+                     .message = std::string(option) + " " + quote_name(path) +
+                                " would overwrite a file that is linted.",
                      .file = path};
     }
   }
   return {};
 }
 
-Result<void> write_report(const std::string& path, std::string_view text) {
-  struct stat info {};
-  const bool in_place = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
-  const std::string part = in_place ? path : path + ".tftf-part";
+namespace {
+
+// Into a device or a pipe that is there: nothing to be renamed.
+Result<void> write_in_place(const std::string& path, std::string_view text) {
+  const auto failed = [&](const std::string& what) {
+    return io_error(ErrorCode::kIoWrite, what, path, errno);
+  };
   // A FIFO that nobody reads is an error, not something to wait for.
-  const int descriptor = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (descriptor < 0) return io_error(ErrorCode::kIoWrite, "create", part, errno);
-  ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
-  File file(::fdopen(descriptor, "wb"), std::fclose);
-  if (!file) {
-    const int error = errno;
-    ::close(descriptor);
-    return io_error(ErrorCode::kIoWrite, "create", part, error);
+  const int file = again([&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
+  if (file < 0) return failed("open");
+  ::fcntl(file, F_SETFL, ::fcntl(file, F_GETFL) & ~O_NONBLOCK);
+  while (!text.empty()) {
+    const ssize_t done = again([&] { return ::write(file, text.data(), text.size()); });
+    if (done < 0) {
+      const Error error = failed("write");
+      ::close(file);
+      return error;
+    }
+    text.remove_prefix(static_cast<size_t>(done));
   }
-  bool fine =
-      std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0;
-  int error = errno;
-  if (fine && !in_place && std::rename(part.c_str(), path.c_str()) != 0) {
-    fine = false;
-    error = errno;
-  }
-  if (fine) return {};
-  if (!in_place) ::unlink(part.c_str());
-  return io_error(ErrorCode::kIoWrite, "write", path, error);
+  return ::close(file) == 0 || errno == EINTR ? Result<void>() : failed("write");
+}
+
+}  // namespace
+
+Result<void> write_report(const std::string& path, std::string_view text) {
+  const auto kind = path_kind(path);
+  if (!kind) return kind.error();
+  if (*kind == PathKind::kOther) return write_in_place(path, text);
+  const std::filesystem::path place(path);
+  const std::string folder = place.parent_path().string();
+  return write_small_file(folder.empty() ? "." : folder, place.filename().string(), std::string(text));
 }
 
 }  // namespace tftf::cli

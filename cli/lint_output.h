@@ -10,15 +10,12 @@
 
 namespace tftf::cli {
 
-// A file of at most 1 MiB. kUsagePath when it does not exist, kIoRead when it cannot be read, kUsage when it
-// is longer.
-Result<std::string> read_small_file(const std::string& path);
-
 // ReportInput::place of a PATH.
 std::string place_prefix(const std::string& given, bool is_folder);
 
 // kRefusedOutput when the report would overwrite something that is linted.
-Result<void> check_report_target(const std::string& path, const std::vector<LintTree>& trees);
+Result<void> check_report_target(std::string_view option, const std::string& path,
+                                 const std::vector<LintTree>& trees);
 // Writes beside the target and renames; into what is no regular file (a device, a pipe) directly.
 Result<void> write_report(const std::string& path, std::string_view text);
 

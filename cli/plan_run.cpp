@@ -29,7 +29,8 @@ bool may_be_repeated(ErrorCode code) {
 Result<void> check_run(const PlanRun& run) {
   if (run.nowhere) return {};
   TFTF_TRY(check_target(run.plan, run.inputs, run.target, run.how));
-  return run.check_space ? check_free_space(run.plan, run.target) : Result<void>();
+  TFTF_TRY(check_writable(run.target));
+  return check_free_space(run.plan, run.target);
 }
 
 }  // namespace
@@ -37,7 +38,7 @@ Result<void> check_run(const PlanRun& run) {
 int run_plan(const Session& session, PlanRun run) {
   Plan& plan = run.plan;
   if (auto fits = check_memory(session, plan); !fits) return session.fail(fits.error());
-  if (run.dry_run || run.check_space) {
+  if (run.dry_run || run.ask_first) {
     if (auto allowed = check_run(run); !allowed) return session.fail(allowed.error());
   }
   if (run.dry_run) {

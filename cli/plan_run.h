@@ -13,25 +13,20 @@
 
 namespace tftf::cli {
 
-// Serves a planner until it has all it wants.
+// Serves a planner until it has all it wants. What cannot be read ends it: a plan is not made from the rest.
 template <class Pump>
-void serve(Pump& planner, const NativeModel& model) {
+Result<void> serve(Pump& planner, const NativeModel& model) {
   std::vector<std::byte> buffer;
   for (auto requests = planner.want(); !requests.empty(); requests = planner.want()) {
     for (const ReadRequest& wanted : requests) {
       auto source = open_file_source(model.path_of(wanted.file));
-      if (!source) {
-        planner.fail(wanted, source.error().message);
-        continue;
-      }
+      if (!source) return std::move(source).error();
       buffer.resize(static_cast<size_t>(wanted.range.length));
-      if (auto read = (*source)->read(wanted.range.offset, buffer); !read) {
-        planner.fail(wanted, read.error().message);
-      } else {
-        planner.supply(wanted, buffer);
-      }
+      TFTF_TRY((*source)->read(wanted.range.offset, buffer));
+      planner.supply(wanted, buffer);
     }
   }
+  return {};
 }
 
 struct PlanRun {
@@ -41,8 +36,8 @@ struct PlanRun {
   OutputTarget target;
   ExecuteOptions how;
   bool dry_run = false;
-  bool nowhere = false;      // a dry run that names no output
-  bool check_space = false;  // a destination that is too small is refused before anything is made
+  bool nowhere = false;    // a dry run that names no output
+  bool ask_first = false;  // a destination that is too small or read-only is refused before anything is made
   // The account of a dry run (null) or of a finished one.
   std::function<Account(const RunReport*)> account;
   // What is done once everything is durable, before the account is given. Null: nothing.

@@ -1,11 +1,7 @@
 #include "transform_run.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <thread>
 
@@ -16,11 +12,14 @@
 #include "tftf/checkpoint/lone_shard.h"
 #include "tftf_native/adapter_reader.h"
 #include "tftf_native/executor.h"
+#include "tftf_native/path_kind.h"
+#include "tftf_native/small_file.h"
 
 namespace tftf::cli {
 namespace {
 
 constexpr size_t kShownWarnings = 20;
+constexpr uint64_t kMaxLoneIndex = 256'000'000;
 
 uint32_t thread_count(const Session& session) {
   return session.common.threads != 0 ? session.common.threads
@@ -28,14 +27,15 @@ uint32_t thread_count(const Session& session) {
 }
 
 // What an index in the folder says of a lone file.
-std::optional<std::string> shard_warning(const NativeModel& model, const std::vector<FileEntry>& folder) {
+Result<std::optional<std::string>> shard_warning(const NativeModel& model,
+                                                 const std::vector<FileEntry>& folder) {
   for (const FileEntry& file : folder) {
-    if (!may_index(file)) continue;
-    std::ifstream stream(model.path_of(file.name), std::ios::binary);
-    const std::string text(std::istreambuf_iterator<char>(stream), {});
-    if (auto warning = lone_shard_warning(model.checkpoint.listing, file.name, text)) return warning;
+    if (!may_index(file) || !file.regular || file.size > kMaxLoneIndex) continue;
+    const auto text = read_small_file(model.path_of(file.name), kMaxLoneIndex);
+    if (!text) return text.error();
+    if (auto warning = lone_shard_warning(model.checkpoint.listing, file.name, *text)) return warning;
   }
-  return std::nullopt;
+  return std::optional<std::string>();
 }
 
 struct Destination {
@@ -53,9 +53,10 @@ Result<Destination> choose_destination(const CommandLine& line) {
     destination.nowhere = true;
     return destination;
   }
-  struct stat info {};
-  const bool exists = ::stat(output.c_str(), &info) == 0;
-  const bool folder = exists && S_ISDIR(info.st_mode);
+  const auto kind = path_kind(output);
+  if (!kind) return kind.error();
+  const bool exists = *kind != PathKind::kNothing && *kind != PathKind::kDangling;
+  const bool folder = *kind == PathKind::kFolder;
   if (exists && folder == destination.target.single_file) {
     return Error{.code = ErrorCode::kUsagePath,
                  .message = quote_name(output) +
@@ -85,7 +86,7 @@ Result<NativeModel> open_model(const Session& session, const std::string& path) 
 
 Result<Transform> make_plan(const NativeModel& model, TransformRequest request) {
   Planner planner(model.checkpoint, std::move(request));
-  serve(planner, model);
+  TFTF_TRY(serve(planner, model));
   return planner.take();
 }
 
@@ -156,7 +157,8 @@ Result<std::vector<Operation>> one_per_adapter(const Operation& merge) {
 
 }  // namespace
 
-Result<void> read_adapters(const Session& session, std::vector<Operation>& operations) {
+Result<void> read_adapters(const Session& session, std::vector<Operation>& operations,
+                           std::vector<std::string>* sources) {
   std::vector<Operation> single;
   for (const Operation& operation : operations) {
     if (operation.id != "merge-lora" || operation.adapter != nullptr) {
@@ -174,6 +176,7 @@ Result<void> read_adapters(const Session& session, std::vector<Operation>& opera
     AdapterRequest request{.path = operation.find("adapter")->front()};
     if (const auto* config = operation.find("adapter-config")) request.config = config->front();
     request.max_header = session.common.max_header;
+    request.sources = sources;
     auto adapter = read_adapter(request);
     if (!adapter) return std::move(adapter).error();
     operation.adapter = *std::move(adapter);
@@ -200,14 +203,15 @@ Result<void> check_adapters(const std::vector<Operation>& operations, const Dest
 
 }  // namespace
 
-int run_transform(const Session& session, const CommandLine& line, std::vector<Operation> operations) {
+int run_transform(const Session& session, const CommandLine& line, std::vector<Operation> operations,
+                  std::vector<std::string> also_read) {
   const std::string command(line.command->info->path);
   const std::string path = line.value(line.has("base") ? "base" : "input");
   const std::string output = line.value("output");
   const bool dry_run = line.has("dry-run");
   Result<Destination> destination = choose_destination(line);
   if (!destination) return session.fail(destination.error());
-  if (auto read = read_adapters(session, operations); !read) return session.fail(read.error());
+  if (auto read = read_adapters(session, operations, &also_read); !read) return session.fail(read.error());
   if (auto apart = check_adapters(operations, *destination); !apart) return session.fail(apart.error());
   Result<NativeModel> model = open_model(session, path);
   if (!model) return session.fail(model.error());
@@ -218,6 +222,8 @@ int run_transform(const Session& session, const CommandLine& line, std::vector<O
   how.resume = !line.has("no-resume");
   how.overwrite = line.has("overwrite");
   how.side_folder = model->folder;
+  how.sides = model->sides;
+  how.also_read = std::move(also_read);
   const ModelListing::Kind kind = model->checkpoint.listing.kind;
   if (kind != ModelListing::Kind::kFile) how.input_folder = model->folder;
 
@@ -235,7 +241,9 @@ int run_transform(const Session& session, const CommandLine& line, std::vector<O
   if (target.single_file) request.layout.single_name = std::filesystem::path(output).filename().string();
   std::vector<std::string> warnings;
   if (kind == ModelListing::Kind::kFile) {
-    if (auto warning = shard_warning(*model, request.folder)) warnings.push_back(*std::move(warning));
+    auto warning = shard_warning(*model, request.folder);
+    if (!warning) return session.fail(warning.error());
+    if (*warning) warnings.push_back(**std::move(warning));
   }
   if (const auto asked = line.number("tile-size")) {
     request.tile_bytes = *asked;

@@ -30,7 +30,9 @@ ExecuteOptions execute_options(const Session& session);
 // The plan's inputs as files.
 std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan);
 
-// Runs a writing command to its end and gives the exit status. `operations`: of the line, adapters read or not.
-int run_transform(const Session& session, const CommandLine& line, std::vector<Operation> operations);
+// Runs a writing command to its end and gives the exit status. `operations`: of the line, adapters read or not;
+// `also_read`: files and folders that were read for them already.
+int run_transform(const Session& session, const CommandLine& line, std::vector<Operation> operations,
+                  std::vector<std::string> also_read = {});
 
 }  // namespace tftf::cli

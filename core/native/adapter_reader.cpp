@@ -9,6 +9,7 @@
 #include "tftf/base/natural_order.h"
 #include "tftf_native/byte_source.h"
 #include "tftf_native/model_reader.h"
+#include "tftf_native/path_kind.h"
 
 namespace tftf {
 namespace {
@@ -20,15 +21,6 @@ constexpr uint64_t kMaxConfig = uint64_t{16} << 20;
 
 std::string in_folder(const std::string& folder, std::string_view name) {
   return (fs::path(folder) / std::string(name)).string();
-}
-
-bool is_folder(const std::string& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
-bool is_file(const std::string& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
 }
 
 Result<std::vector<FileEntry>> entries_of(const std::string& folder) {
@@ -47,10 +39,12 @@ Result<std::vector<std::byte>> read_range(const std::string& path, uint64_t offs
 
 // A configuration that must be there.
 Result<AdapterConfigText> read_config(const std::string& path) {
-  if (!is_file(path)) {
+  const auto kind = path_kind(path);
+  if (!kind) return kind.error();
+  if (*kind == PathKind::kNothing || *kind == PathKind::kFolder) {
     return Error{.code = ErrorCode::kUsagePath,
                  .message = "The adapter's configuration " + quote_name(path) +
-                            (is_folder(path) ? " is a folder." : " does not exist."),
+                            (*kind == PathKind::kFolder ? " is a folder." : " does not exist."),
                  .file = path};
   }
   auto source = open_file_source(path);
@@ -69,7 +63,9 @@ Result<AdapterConfigText> read_config(const std::string& path) {
 Result<std::optional<AdapterConfigText>> choose_config(const std::optional<std::string>& named,
                                                        const std::string& beside) {
   const std::string path = named ? *named : in_folder(beside, kConfigName);
-  if (!named && !is_file(path)) return std::optional<AdapterConfigText>();
+  const auto kind = path_kind(path);
+  if (!kind) return kind.error();
+  if (!named && *kind == PathKind::kNothing) return std::optional<AdapterConfigText>();
   Result<AdapterConfigText> config = read_config(path);
   if (!config) return std::move(config).error();
   return std::optional<AdapterConfigText>(*std::move(config));
@@ -125,28 +121,31 @@ Result<std::vector<NamedTensor>> load_dcp(const std::string& folder, std::vector
 }
 
 // Files of a tokenizer in the adapter's folder: they say how its tokens are numbered, and do not come along.
-std::optional<std::string> tokenizer_notice(const std::string& folder) {
+Result<std::optional<std::string>> tokenizer_notice(const std::string& folder) {
   std::string there;
   for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "added_tokens.json",
                            "special_tokens_map.json", "chat_template.jinja"}) {
-    if (is_file(in_folder(folder, name))) there += (there.empty() ? "" : ", ") + quote_name(name);
+    const auto kind = path_kind(in_folder(folder, name));
+    if (!kind) return kind.error();
+    if (*kind == PathKind::kFile) there += (there.empty() ? "" : ", ") + quote_name(name);
   }
-  if (there.empty()) return std::nullopt;
-  return "The adapter has a tokenizer of its own beside it (" + there +
-         "); the result keeps the model's: copy them over it where tokens were added.";
+  if (there.empty()) return std::optional<std::string>();
+  return std::optional("The adapter has a tokenizer of its own beside it (" + there +
+                       "); the result keeps the model's: copy them over it where tokens were added.");
 }
 
 }  // namespace
 
 Result<std::shared_ptr<const Adapter>> read_adapter(const AdapterRequest& request) {
   const std::string& path = request.path;
-  std::error_code error;
-  if (!fs::exists(path, error)) {
+  const auto kind = path_kind(path);
+  if (!kind) return kind.error();
+  if (*kind == PathKind::kNothing) {
     return Error{.code = ErrorCode::kUsagePath,
                  .message = "The adapter " + quote_name(path) + " does not exist.",
                  .file = path};
   }
-  const bool folder = is_folder(path);
+  const bool folder = *kind == PathKind::kFolder;
   const std::string main = folder ? "" : fs::path(path).filename().string();
   // What the search calls by a path relative to the folder.
   const auto path_of = [&](const std::string& name) {
@@ -162,23 +161,39 @@ Result<std::shared_ptr<const Adapter>> read_adapter(const AdapterRequest& reques
       auto listed = entries_of(asked);
       if (!listed) return std::move(listed).error();
       entries = *std::move(listed);
-    } else if (is_file(asked)) {
-      entries.emplace_back().name = question->path;
+    } else {
+      const auto what = path_kind(asked);
+      if (!what) return what.error();
+      if (*what != PathKind::kNothing)
+        entries.push_back({.name = question->path,
+                           .regular = *what == PathKind::kFile,
+                           .unreadable = *what == PathKind::kDangling ? "it is a link to nothing" : "",
+                           .folder = *what == PathKind::kFolder});
     }
     search.answer(*question, std::move(entries));
   }
   Result<FoundAdapter> found = search.take();
   if (!found) return std::move(found).error();
+  const std::string place = path_of(found->path);
+  const auto note = [&](const std::string& source) {
+    if (request.sources != nullptr) request.sources->push_back(source);
+  };
+  if (folder) note(path);
+  note(place);
+  for (const FileEntry& entry : found->files)
+    if (entry.regular) note(in_folder(place, entry.name));
   std::optional<AdapterConfigText> config;
   if (request.config || found->config) {
     auto read = read_config(request.config ? *request.config : path_of(*found->config));
     if (!read) return std::move(read).error();
     config = *std::move(read);
+    note(config->file);
   }
   if (folder) {
-    if (auto tokenizer = tokenizer_notice(path)) found->notices.push_back(*std::move(tokenizer));
+    auto tokenizer = tokenizer_notice(path);
+    if (!tokenizer) return std::move(tokenizer).error();
+    if (*tokenizer) found->notices.push_back(**std::move(tokenizer));
   }
-  const std::string place = path_of(found->path);
   auto tensors =
       found->distributed ? load_dcp(place, std::move(found->files)) : load_file(place, request.max_header);
   if (!tensors) return std::move(tensors).error();
@@ -189,7 +204,9 @@ Result<std::shared_ptr<const Adapter>> read_sharded_adapter(const ShardedAdapter
   std::vector<std::string> files = request.files;
   std::vector<std::string> notices;
   if (request.folder) {
-    if (!is_folder(*request.folder)) {
+    const auto kind = path_kind(*request.folder);
+    if (!kind) return kind.error();
+    if (*kind != PathKind::kFolder) {
       return Error{.code = ErrorCode::kUsagePath,
                    .message = "The folder " + quote_name(*request.folder) + " does not exist.",
                    .file = *request.folder};
@@ -216,9 +233,14 @@ Result<std::shared_ptr<const Adapter>> read_sharded_adapter(const ShardedAdapter
   std::vector<std::vector<NamedTensor>> ranks;
   std::vector<Fingerprint> seen;
   for (const std::string& file : files) {
-    if (!is_file(file)) {
+    const auto kind = path_kind(file);
+    if (!kind) return kind.error();
+    if (*kind != PathKind::kFile) {
       return Error{.code = ErrorCode::kUsagePath,
-                   .message = "The file " + quote_name(file) + " does not exist.",
+                   .message = "The file " + quote_name(file) +
+                              (*kind == PathKind::kNothing    ? " does not exist."
+                               : *kind == PathKind::kDangling ? " is a link to nothing."
+                                                              : " is not a regular file."),
                    .file = file};
     }
     auto here = file_fingerprint(file);
@@ -236,6 +258,11 @@ Result<std::shared_ptr<const Adapter>> read_sharded_adapter(const ShardedAdapter
   }
   auto config = choose_config(request.config, parent_of(files.at(0)));
   if (!config) return std::move(config).error();
+  if (request.sources != nullptr) {
+    *request.sources = files;
+    if (request.folder) request.sources->push_back(*request.folder);
+    if (*config) request.sources->push_back((*config)->file);
+  }
   std::string given = request.folder ? *request.folder : files.at(0);
   return make_sharded_adapter(std::move(given), std::move(files), std::move(ranks), request.dim, *config,
                               std::move(notices));

@@ -14,18 +14,18 @@
 #include "resident_store.h"
 #include "tftf/base/escape.h"
 #include "tftf/simd/kernels.h"
+#include "tftf_native/path_kind.h"
 
 namespace tftf {
 namespace {
+
+namespace fs = std::filesystem;
 
 const KernelTable& kernels_of(const ExecuteOptions& options) {
   return options.kernels != nullptr ? *options.kernels : best_kernels();
 }
 
 constexpr size_t kMaxOpenInputs = 128;
-
-namespace fs = std::filesystem;
-
 // The files behind Plan::inputs(): opened on demand, and known to be the same all the time.
 class Inputs {
  public:
@@ -45,20 +45,35 @@ class Inputs {
       auto is = now(i);
       if (!is.ok()) return std::move(is).error();
       if (is->size != plan_.inputs()[i].size || (inputs_[i].seen && !(*inputs_[i].seen == *is)))
-        return changed(i, "since its header was read");
+        return changed(inputs_[i].path, "since its header was read");
       first_.push_back(*is);
     }
-    return {};
+    sides_ = options_.sides;
+    for (const SideOutput& side : plan_.sides()) {
+      if (!side.copied) continue;
+      // Opened, so that one that cannot be read is known before anything is written.
+      const std::string path = side_path(options_, side);
+      auto source = open_file_source(path);
+      if (!source.ok()) return std::move(source).error();
+      auto is = (*source)->fingerprint();
+      if (!is.ok()) return std::move(is).error();
+      const auto same = [&](const SeenFile& file) { return file.path == path; };
+      if (std::none_of(sides_.begin(), sides_.end(), same)) sides_.push_back({path, *is});
+    }
+    return look_at_sides("since it was read");
   }
 
   // As at the start?
   Result<void> look_again() {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       auto is = now(i);
-      if (!is.ok() || !(*is == first_[i])) return changed(i, "while it was read");
+      if (!is.ok()) return std::move(is).error();
+      if (!(*is == first_[i])) return changed(inputs_[i].path, "while it was read");
     }
-    return {};
+    return look_at_sides("while the run went on");
   }
+  // Side files as they were at the start.
+  const std::vector<SeenFile>& sides() const { return sides_; }
 
   std::vector<JournalInput> journal_inputs() const {
     std::vector<JournalInput> list;
@@ -76,7 +91,7 @@ class Inputs {
     if (!source.ok()) return source;
     auto is = (*source)->fingerprint();
     if (!is.ok()) return std::move(is).error();
-    if (!(*is == first_[i])) return changed(i, "while it was read");
+    if (!(*is == first_[i])) return changed(inputs_[i].path, "while it was read");
     return source;
   }
 
@@ -87,10 +102,19 @@ class Inputs {
     return (*source)->fingerprint();
   }
 
-  Error changed(size_t i, const std::string& when) const {
+  Result<void> look_at_sides(const std::string& when) const {
+    for (const SeenFile& file : sides_) {
+      auto is = file_fingerprint(file.path);
+      if (!is.ok()) return std::move(is).error();
+      if (!(*is == file.seen)) return changed(file.path, when);
+    }
+    return {};
+  }
+
+  static Error changed(const std::string& path, const std::string& when) {
     return {.code = ErrorCode::kIoChanged,
-            .message = "Input " + quote_name(inputs_[i].path) + " has changed " + when + ".",
-            .file = inputs_[i].path};
+            .message = "Input " + quote_name(path) + " has changed " + when + ".",
+            .file = path};
   }
 
   const Plan& plan_;
@@ -98,6 +122,7 @@ class Inputs {
   const ExecuteOptions& options_;
   FilePool<ByteSource> files_;
   std::vector<Fingerprint> first_;
+  std::vector<SeenFile> sides_;
 };
 
 // Failures after which the same command can go on where this one stopped.
@@ -119,7 +144,7 @@ class Execution {
         folder_(std::move(folder)),
         target_(target),
         options_(options),
-        parts_(plan, folder_, target, options),
+        parts_(plan, folder_, target, inputs.sides(), options),
         residents_(plan, inputs.files(), kernels_of(options), options.stop),
         run_{.plan = plan,
              .options = options,
@@ -130,7 +155,7 @@ class Execution {
              .residents = residents_} {}
 
   // True once something of an earlier or this run is worth keeping.
-  bool has_progress() const { return run_.resumed || run_.bytes_written != 0; }
+  bool has_progress() const { return unread_ || run_.resumed || run_.bytes_written != 0; }
   void discard() {
     journal_.reset();
     parts_.discard();
@@ -168,8 +193,10 @@ class Execution {
     JournalHead head = journal_head(plan_, inputs_.journal_inputs());
     Journal before;
     if (*there && options_.resume) {
+      unread_ = true;
       auto journal = read_journal(*folder_, journal_name_);
       if (!journal.ok()) return std::move(journal).error();
+      unread_ = false;
       if (*journal) {
         TFTF_TRY(check_journal(**journal, head, path));
         TFTF_TRY(check_journal_state(**journal, plan_, path));
@@ -292,6 +319,7 @@ class Execution {
   std::optional<JournalWriter> journal_;
   const std::string journal_name_ = journal_name(target_);
   bool outputs_known_ = false;
+  bool unread_ = false;  // there is a journal, and what it holds is not known
 };
 
 // Creates what is missing; `made` gets it, the deepest last.
@@ -344,13 +372,14 @@ Result<void> check_target(const Plan& plan, const std::vector<RunInput>& inputs,
                           const ExecuteOptions& options) {
   Inputs files(plan, inputs, options);
   TFTF_TRY(files.look());
-  return check(plan, files, target, target_names(plan, target), options);
+  return check(plan, files, target, target_names(plan, target, options), options);
 }
 
 Result<std::optional<uint64_t>> journal_tile(const OutputTarget& target) {
   const std::string path = target_folder(target);
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return std::optional<uint64_t>();
+  const auto kind = path_kind(path);
+  if (!kind.ok()) return kind.error();
+  if (*kind != PathKind::kFolder) return std::optional<uint64_t>();
   auto folder = open_output_folder(path);
   if (!folder.ok()) return std::move(folder).error();
   auto journal = read_journal(**folder, journal_name(target));
@@ -364,7 +393,7 @@ Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs, const
   TFTF_TRY(files.look());
   if (target.single_file && plan.outputs().size() != 1)
     return Error{.message = "A single file was asked for, and the plan has several."};
-  TFTF_TRY(check(plan, files, target, target_names(plan, target), options));
+  TFTF_TRY(check(plan, files, target, target_names(plan, target, options), options));
   auto resolved = resolve_folder(target_folder(target));
   if (!resolved.ok()) return std::move(resolved).error();
   std::vector<fs::path> made;
@@ -387,8 +416,7 @@ Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs,
                           std::shared_ptr<OutputFolder> folder, const ExecuteOptions& options) {
   Inputs files(plan, inputs, options);
   TFTF_TRY(files.look());
-  const OutputTarget target{.path = "."};
-  return run(plan, files, std::move(folder), target, options);
+  return run(plan, files, std::move(folder), {.path = "."}, options);
 }
 
 Result<RunReport> examine(Plan& plan, const std::vector<RunInput>& inputs, const ExecuteOptions& options) {

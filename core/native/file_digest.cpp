@@ -9,10 +9,8 @@
 #include <mutex>
 #include <optional>
 
-#include "output_target.h"
 #include "tftf/base/sha256.h"
 #include "tftf_native/byte_source.h"
-#include "tftf_native/output_folder.h"
 #include "workers.h"
 
 namespace tftf {
@@ -69,19 +67,6 @@ Result<std::vector<std::string>> file_digests(const std::vector<std::string>& pa
   run_workers(static_cast<uint32_t>(std::min<size_t>(std::max(1u, threads), paths.size())), work, [] {});
   if (error) return *std::move(error);
   return digests;
-}
-
-Result<void> write_small_file(const std::string& folder, const std::string& name, const std::string& text) {
-  auto opened = open_output_folder(folder);
-  if (!opened.ok()) return std::move(opened).error();
-  OutputFolder& into = **opened;
-  TFTF_TRY(into.remove(part_name(name)));
-  auto file = into.open(part_name(name), OutputFolder::OpenMode::kNew);
-  if (!file.ok()) return std::move(file).error();
-  TFTF_TRY((*file)->write(0, as_bytes(text)));
-  TFTF_TRY((*file)->sync());
-  TFTF_TRY(into.rename(part_name(name), name));
-  return into.sync();
 }
 
 }  // namespace tftf

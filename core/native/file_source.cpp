@@ -15,7 +15,8 @@ class FileSource : public ByteSource {
 
   Result<Fingerprint> fingerprint() const override {
     struct stat info {};
-    if (::fstat(fd_.get(), &info) != 0) return system_error(ErrorCode::kIoRead, "look at", path_, errno);
+    if (retry([&] { return ::fstat(fd_.get(), &info); }) != 0)
+      return system_error(ErrorCode::kIoRead, "look at", path_, errno);
     return fingerprint_of(info);
   }
 
@@ -64,11 +65,11 @@ Fingerprint fingerprint_of(const struct stat& info) {
 }
 
 Result<std::shared_ptr<ByteSource>> open_file_source(const std::string& path) {
-  // O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever.
-  Descriptor fd(retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }));
+  Descriptor fd = open_to_read(path);
   if (!fd) return system_error(ErrorCode::kIoRead, "open", path, errno);
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return system_error(ErrorCode::kIoRead, "look at", path, errno);
+  if (retry([&] { return ::fstat(fd.get(), &info); }) != 0)
+    return system_error(ErrorCode::kIoRead, "look at", path, errno);
   if (!S_ISREG(info.st_mode))
     return Error{.code = ErrorCode::kIoRead,
                  .message = "Cannot read " + quote_name(path) + ": it is not a regular file.",
@@ -79,7 +80,8 @@ Result<std::shared_ptr<ByteSource>> open_file_source(const std::string& path) {
 
 Result<Fingerprint> file_fingerprint(const std::string& path) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return system_error(ErrorCode::kIoRead, "look at", path, errno);
+  if (retry([&] { return ::stat(path.c_str(), &info); }) != 0)
+    return system_error(ErrorCode::kIoRead, "look at", path, errno);
   return fingerprint_of(info);
 }
 

@@ -1,10 +1,25 @@
+// What a target must offer before anything is written there: space, and the permission.
 #include <algorithm>
+#include <system_error>
 
 #include "output_target.h"
+#include "posix.h"
 #include "tftf/base/escape.h"
 #include "tftf_native/executor.h"
 
 namespace tftf {
+
+Result<void> check_writable(const OutputTarget& target) {
+  auto resolved = resolve_folder(target_folder(target));
+  if (!resolved.ok()) return std::move(resolved).error();
+  const std::string& folder = resolved->existing;
+  // By the effective user, as when a file is created.
+  if (retry([&] { return ::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS); }) == 0) return {};
+  return Error{.code = ErrorCode::kIoWrite,
+               .message = "Cannot write to " + quote_name(target.path) + ": nothing can be created in " +
+                          quote_name(folder) + ": " + std::generic_category().message(errno) + ".",
+               .file = target.path};
+}
 
 Result<void> check_free_space(const Plan& plan, const OutputTarget& target) {
   auto resolved = resolve_folder(target_folder(target));
@@ -13,7 +28,7 @@ Result<void> check_free_space(const Plan& plan, const OutputTarget& target) {
   if (!folder.ok()) return std::move(folder).error();
   const auto free = (*folder)->free_bytes();
   if (!free) return {};
-  const TargetNames names = target_names(plan, target);
+  const TargetNames names = target_names(plan, target, {});
   uint64_t needed = 0;
   for (size_t i = 0; i < plan.outputs().size(); ++i) {
     const Output& output = plan.outputs()[i];

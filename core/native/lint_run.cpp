@@ -19,14 +19,14 @@ std::string error_phrase(int error) {
 std::optional<std::string> LintFile::read(const std::string& path, uint64_t offset, MutableBytes into) {
   if (!fd_ || path != path_) {
     path_ = path;
-    // O_NONBLOCK: what was a file during the walk may be a FIFO now.
-    fd_ =
-        Descriptor(retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }));
+    // What was a file during the walk may be a FIFO now.
+    fd_ = open_to_read(path);
     if (!fd_) return error_phrase(errno);
     struct stat info {};
-    if (::fstat(fd_.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    const int error = retry([&] { return ::fstat(fd_.get(), &info); }) == 0 ? 0 : errno;
+    if (error != 0 || !S_ISREG(info.st_mode)) {
       fd_ = Descriptor();
-      return kNotRegular;
+      return error != 0 ? error_phrase(error) : kNotRegular;
     }
   }
   while (!into.empty()) {

@@ -25,7 +25,8 @@ bool is_left_behind(std::string_view name) {
 
 // The path without links, "." and "..", or nothing.
 std::optional<std::string> resolved(const std::string& path) {
-  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free);
+  const std::unique_ptr<char, void (*)(void*)> real(retry([&] { return ::realpath(path.c_str(), nullptr); }),
+                                                    std::free);
   if (!real) return std::nullopt;
   return std::string(real.get());
 }
@@ -66,13 +67,15 @@ class Walk {
       }
     }
     sort_entries();
+    std::sort(tree_.skipped_links.begin(), tree_.skipped_links.end());
     return 0;
   }
 
  private:
   // 0, or the error's number.
   static int list(const std::string& folder, std::vector<std::string>& names) {
-    const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(folder.c_str()), ::closedir);
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(retry([&] { return ::opendir(folder.c_str()); }),
+                                                     ::closedir);
     if (!stream) return errno;
     for (;;) {
       errno = 0;
@@ -87,7 +90,7 @@ class Walk {
   bool visit(const std::string& path) {
     const std::string full = root_ + "/" + path;
     struct stat info {};
-    if (::lstat(full.c_str(), &info) != 0) {
+    if (retry([&] { return ::lstat(full.c_str(), &info); }) != 0) {
       if (errno != ENOENT) add(path, false, 0, error_phrase(errno), full);
       return false;
     }
@@ -105,11 +108,12 @@ class Walk {
 
   void follow(const std::string& path, const std::string& full) {
     const std::optional<std::string> target = resolved(full);
-    if (!target) return;
     const std::optional<std::string> hub = hub_entry(root_);
-    if (!is_inside(*target, root_) && !(hub && is_inside(*target, *hub))) return;
     struct stat info {};
-    if (::lstat(target->c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) add_file(path, *target, info);
+    const bool near = target && (is_inside(*target, root_) || (hub && is_inside(*target, *hub)));
+    if (near && retry([&] { return ::lstat(target->c_str(), &info); }) == 0 && !S_ISDIR(info.st_mode))
+      return add_file(path, *target, info);
+    tree_.skipped_links.push_back(path);
   }
 
   void add_file(const std::string& path, const std::string& full, const struct stat& info) {
@@ -173,7 +177,7 @@ Result<LintTree> read_lint_tree(const std::string& path) {
   tree.input.given = path;
   struct stat info {};
   if (path.empty()) return path_error(path, "is no path");
-  const int error = ::stat(path.c_str(), &info) == 0 ? 0 : errno;
+  const int error = retry([&] { return ::stat(path.c_str(), &info); }) == 0 ? 0 : errno;
   if (error == ENOENT || error == ENOTDIR) return path_error(path, "does not exist");
   if (error == 0 && S_ISDIR(info.st_mode)) {
     const std::optional<std::string> root = resolved(path);
@@ -208,9 +212,11 @@ Result<LintTree> read_lint_tree(const std::string& path) {
 }
 
 Result<LintTree> read_lint_folder(const std::string& path) {
-  struct stat info {};
-  if (path.empty() || ::stat(path.c_str(), &info) != 0) return path_error(path, "does not exist");
-  if (!S_ISDIR(info.st_mode)) return path_error(path, "is not a folder");
+  if (path.empty()) return path_error(path, "does not exist");
+  const auto info = look_at_path(path);
+  if (!info.ok()) return info.error();
+  if (!*info) return path_error(path, "does not exist");
+  if (!S_ISDIR((*info)->st_mode)) return path_error(path, "is not a folder");
   return read_lint_tree(path);
 }
 

@@ -28,12 +28,21 @@ std::string join(const std::string& folder, const std::string& name) {
 std::optional<FileEntry> look_at(const std::string& folder, const std::string& name) {
   FileEntry entry;
   entry.name = name;
+  const std::string path = join(folder, name);
   struct stat info {};
-  if (::stat(join(folder, name).c_str(), &info) != 0) {
-    // A dangling link is a file that cannot be read, not one that is not there.
+  if (retry([&] { return ::stat(path.c_str(), &info); }) != 0) {
+    const int error = errno;
+    if (error == ENOTDIR) return std::nullopt;
+    entry.unreadable = reason_text(error);
+    if (error != ENOENT) return entry;
+    // A link to nothing is a file that cannot be read, not one that is not there.
     struct stat link {};
-    if (errno == ENOENT && ::lstat(join(folder, name).c_str(), &link) != 0) return std::nullopt;
-    if (errno == ENOTDIR) return std::nullopt;
+    if (retry([&] { return ::lstat(path.c_str(), &link); }) == 0) {
+      entry.regular = false;
+      entry.unreadable = "it is a link to nothing";
+      return entry;
+    }
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
     entry.unreadable = reason_text(errno);
     return entry;
   }
@@ -44,7 +53,8 @@ std::optional<FileEntry> look_at(const std::string& folder, const std::string& n
 }
 
 Result<std::vector<FileEntry>> list_folder(const std::string& folder) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(folder.c_str()), ::closedir);
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(retry([&] { return ::opendir(folder.c_str()); }),
+                                                   ::closedir);
   if (!stream) return system_error(ErrorCode::kIoRead, "list", folder, errno);
   std::vector<FileEntry> files;
   for (;;) {
@@ -69,11 +79,10 @@ class RangeReader {
   // Reads the range, or says why not.
   std::optional<std::string> read(const ReadRequest& request) {
     const std::string path = join(folder_, request.file);
-    const Descriptor file(
-        retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }));
+    const Descriptor file = open_to_read(path);
     if (!file) return reason_text(errno);
     struct stat info {};
-    if (::fstat(file.get(), &info) != 0) return reason_text(errno);
+    if (retry([&] { return ::fstat(file.get(), &info); }) != 0) return reason_text(errno);
     if (!S_ISREG(info.st_mode)) return "it is not a regular file";
     seen_.emplace(request.file, fingerprint_of(info));
     if (request.range.length > capacity_) {
@@ -116,14 +125,12 @@ bool is_index_path(const std::string& name) {
 std::string NativeModel::path_of(const std::string& name) const { return join(folder, name); }
 
 Result<NativeListing> list_model(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) {
-    const int error = errno;
-    if (error == ENOENT || error == ENOTDIR)
-      return Error{
-          .code = ErrorCode::kUsagePath, .message = quote_name(path) + " does not exist.", .file = path};
-    return system_error(ErrorCode::kIoRead, "look at", path, error);
-  }
+  const auto looked = look_at_path(path);
+  if (!looked.ok()) return looked.error();
+  if (!*looked)
+    return Error{
+        .code = ErrorCode::kUsagePath, .message = quote_name(path) + " does not exist.", .file = path};
+  const struct stat& info = **looked;
   NativeListing result;
   result.listing.given = path;
   if (S_ISDIR(info.st_mode)) {
@@ -159,16 +166,26 @@ Result<NativeModel> read_model(const std::string& path, ReaderOptions options) {
   while (!reader.done()) {
     for (const std::string& name : reader.want_files()) reader.add_file(name, look_at(model.folder, name));
     for (const ReadRequest& request : reader.want()) {
-      if (auto reason = ranges.read(request))
+      if (auto reason = ranges.read(request)) {
+        const std::string failed = model.path_of(request.file);
+        model.failed.push_back({.code = ErrorCode::kIoRead,
+                                .message = "Cannot read " + quote_name(failed) + ": " + *reason + ".",
+                                .file = failed});
         reader.fail(request, *std::move(reason));
-      else
+      } else {
         reader.supply(request, ranges.bytes());
+      }
     }
   }
   auto checkpoint = reader.take();
   if (!checkpoint) return std::move(checkpoint).error();
   model.checkpoint = *std::move(checkpoint);
   for (const Shard& shard : model.checkpoint.shards) model.seen.push_back(ranges.seen(shard.name));
+  const auto note = [&](const std::string& name) {
+    if (const auto seen = ranges.seen(name)) model.sides.push_back({model.path_of(name), *seen});
+  };
+  for (const SideFile& file : model.checkpoint.side_files) note(file.name);
+  if (model.checkpoint.index) note(model.checkpoint.index->file);
   return model;
 }
 

@@ -42,7 +42,8 @@ class PosixFile : public OutputFile {
         return system_error(ErrorCode::kIoWrite, "make room for", path_, errno);
     }
     struct stat info {};
-    if (::fstat(fd_.get(), &info) == 0 && static_cast<uint64_t>(info.st_size) >= size) return {};
+    if (retry([&] { return ::fstat(fd_.get(), &info); }) == 0 && static_cast<uint64_t>(info.st_size) >= size)
+      return {};
     return truncate(size);
   }
 
@@ -114,7 +115,8 @@ class PosixFile : public OutputFile {
     }
     times[1].tv_sec = seconds;
     times[1].tv_nsec = rest;
-    if (::fchmod(fd_.get(), mode & 07777) != 0 || ::futimens(fd_.get(), times) != 0)
+    if (retry([&] { return ::fchmod(fd_.get(), mode & 07777); }) != 0 ||
+        retry([&] { return ::futimens(fd_.get(), times); }) != 0)
       return system_error(ErrorCode::kIoWrite, "set mode and time of", path_, errno);
     return {};
   }
@@ -135,26 +137,28 @@ class PosixFolder : public OutputFolder {
 
   Result<std::vector<std::string>> list() override {
     // A descriptor of its own: readdir() moves the position.
-    const int own = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR* dir = own < 0 ? nullptr : ::fdopendir(own);
+    const int own = retry([&] { return ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+    DIR* dir = own < 0 ? nullptr : retry([&] { return ::fdopendir(own); });
     if (dir == nullptr) {
       const int error = errno;
       if (own >= 0) ::close(own);
       return system_error(ErrorCode::kIoWrite, "list", path_, error);
     }
     std::vector<std::string> names;
-    while (const dirent* entry = ::readdir(dir)) {
+    for (errno = 0; const dirent* entry = ::readdir(dir); errno = 0) {
       const std::string name = entry->d_name;
       if (name != "." && name != "..") names.push_back(name);
     }
+    const int error = errno;
     ::closedir(dir);
+    if (error != 0) return system_error(ErrorCode::kIoWrite, "list", path_, error);
     std::sort(names.begin(), names.end());
     return names;
   }
 
   Result<std::optional<EntryInfo>> look(const std::string& name) override {
     struct stat info {};
-    if (::fstatat(fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (retry([&] { return ::fstatat(fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW); }) != 0) {
       if (errno == ENOENT) return std::optional<EntryInfo>();
       return system_error(ErrorCode::kIoWrite, "look at", path_of(name), errno);
     }
@@ -171,7 +175,9 @@ class PosixFolder : public OutputFolder {
       return system_error(ErrorCode::kIoWrite, mode == OpenMode::kNew ? "create" : "open", path_of(name),
                           errno);
     struct stat info {};
-    if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
+    if (retry([&] { return ::fstat(fd.get(), &info); }) != 0)
+      return system_error(ErrorCode::kIoWrite, "look at", path_of(name), errno);
+    if (!S_ISREG(info.st_mode))
       return Error{.code = ErrorCode::kIoWrite,
                    .message = "Cannot write " + quote_name(path_of(name)) + ": it is not a regular file.",
                    .file = path_of(name)};
@@ -192,14 +198,14 @@ class PosixFolder : public OutputFolder {
   }
 
   Result<void> rename(const std::string& from, const std::string& to) override {
-    if (::renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()) != 0)
+    if (retry([&] { return ::renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()); }) != 0)
       return system_error(ErrorCode::kIoWrite, "rename " + quote_name(path_of(from)) + " to", path_of(to),
                           errno);
     return {};
   }
 
   Result<void> remove(const std::string& name) override {
-    if (::unlinkat(fd_.get(), name.c_str(), 0) != 0 && errno != ENOENT)
+    if (retry([&] { return ::unlinkat(fd_.get(), name.c_str(), 0); }) != 0 && errno != ENOENT)
       return system_error(ErrorCode::kIoWrite, "remove", path_of(name), errno);
     return {};
   }
@@ -213,7 +219,7 @@ class PosixFolder : public OutputFolder {
 
   std::optional<uint64_t> free_bytes() const override {
     struct statvfs info {};
-    if (::fstatvfs(fd_.get(), &info) != 0) return std::nullopt;
+    if (retry([&] { return ::fstatvfs(fd_.get(), &info); }) != 0) return std::nullopt;
     return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
   }
 

@@ -40,17 +40,18 @@ std::optional<std::string> shard_stem(std::string_view name) {
 }  // namespace
 
 OutputParts::OutputParts(const Plan& plan, std::shared_ptr<OutputFolder> folder, const OutputTarget& target,
-                         const ExecuteOptions& options)
+                         const std::vector<SeenFile>& sides, const ExecuteOptions& options)
     : plan_(plan),
       folder_(std::move(folder)),
       target_(target),
-      names_(target_names(plan, target)),
+      names_(target_names(plan, target, options)),
+      sides_(sides),
       options_(options),
       files_(kMaxOpenOutputs,
              [this](uint32_t i) { return folder_->open(part_name(names_.finals[i]), OpenMode::kOld); }) {}
 
 Result<void> OutputParts::make(const Journal& before) {
-  names_ = target_names(plan_, target_);
+  names_ = target_names(plan_, target_, options_);
   renamed_.resize(plan_.outputs().size(), false);
   const size_t made = made_;
   while (made_ < plan_.outputs().size() && plan_.outputs()[made_].known) TFTF_TRY(make_part(made_++, before));
@@ -121,8 +122,16 @@ Result<void> OutputParts::publish(JournalWriter& journal) {
     }
   if (index) TFTF_TRY(folder_->sync());
   if (index && options_.overwrite) TFTF_TRY(remove_stale());
+  if (options_.last_text != nullptr) {
+    auto text = options_.last_text();
+    if (!text.ok()) return std::move(text).error();
+    TFTF_TRY(write_side({.name = options_.last_name, .copied = false, .bytes = *std::move(text)}));
+    TFTF_TRY(folder_->sync());
+  }
   TFTF_TRY(folder_->remove(names_.journal));
-  return folder_->sync();
+  // All is done and durable. A journal that comes back after a crash does no harm: the same command ends at once.
+  (void)folder_->sync();
+  return {};
 }
 
 Result<void> OutputParts::write_side(const SideOutput& side) {
@@ -131,20 +140,29 @@ Result<void> OutputParts::write_side(const SideOutput& side) {
   auto file = folder_->open(part, OpenMode::kNew);
   if (!file.ok()) return std::move(file).error();
   if (side.copied) {
-    const std::string path = options_.side_folder + "/" + side.name;
-    auto from = open_file_source(path);
-    if (!from.ok()) return std::move(from).error();
-    std::vector<std::byte> buffer;
-    TFTF_TRY((*file)->copy(0, **from, 0, (*from)->size(), buffer));
-    struct stat info {};
-    if (::fstat((*from)->descriptor(), &info) != 0)
-      return system_error(ErrorCode::kIoRead, "look at", path, errno);
-    TFTF_TRY((*file)->set_attributes(info.st_mode, fingerprint_of(info).mtime_ns));
+    TFTF_TRY(copy_side(**file, side));
   } else {
     TFTF_TRY((*file)->write(0, as_bytes(side.bytes)));
   }
   TFTF_TRY((*file)->sync());
   return folder_->rename(part, side.name);
+}
+
+Result<void> OutputParts::copy_side(OutputFile& file, const SideOutput& side) {
+  const std::string path = side_path(options_, side);
+  auto from = open_file_source(path);
+  if (!from.ok()) return std::move(from).error();
+  std::vector<std::byte> buffer;
+  TFTF_TRY(file.copy(0, **from, 0, (*from)->size(), buffer));
+  struct stat info {};
+  if (retry([&] { return ::fstat((*from)->descriptor(), &info); }) != 0)
+    return system_error(ErrorCode::kIoRead, "look at", path, errno);
+  for (const SeenFile& seen : sides_)
+    if (seen.path == path && !(seen.seen == fingerprint_of(info)))
+      return Error{.code = ErrorCode::kIoChanged,
+                   .message = "Input " + quote_name(path) + " has changed while the run went on.",
+                   .file = path};
+  return file.set_attributes(info.st_mode, fingerprint_of(info).mtime_ns);
 }
 
 Result<void> OutputParts::remove_stale() {

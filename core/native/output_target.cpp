@@ -9,6 +9,7 @@
 
 #include "posix.h"
 #include "tftf/base/escape.h"
+#include "tftf_native/path_kind.h"
 
 namespace tftf {
 namespace {
@@ -21,19 +22,48 @@ Error refused(const std::string& path, const std::string& why) {
           .file = path};
 }
 
-bool same_file(const Fingerprint& a, const Fingerprint& b) {
-  return a.device == b.device && a.inode == b.inode;
-}
-
 Error refused_system(const std::string& path, int error) {
   return refused(path, std::generic_category().message(error));
 }
 
-// The folder itself or one of its parents is `folder`, compared as files: links and mounts are seen through.
-bool lies_in(const fs::path& resolved, const Fingerprint& folder) {
+Error not_seen(const std::string& given, const std::string& path, int error) {
+  return refused(given, "cannot look at " + quote_name(path) + ": " + std::generic_category().message(error));
+}
+
+using InputFile = std::pair<uint64_t, uint64_t>;  // device, inode
+
+// What the run reads, as files: links and mounts are seen through.
+struct InputPlaces {
+  std::set<InputFile> files;
+  std::set<InputFile> folders;
+};
+
+Result<InputPlaces> input_places(const std::vector<Fingerprint>& inputs, const ExecuteOptions& options) {
+  InputPlaces places;
+  for (const Fingerprint& input : inputs) places.files.emplace(input.device, input.inode);
+  std::vector<std::string> others = options.also_read;
+  for (const SeenFile& side : options.sides) others.push_back(side.path);
+  if (!options.input_folder.empty()) others.push_back(options.input_folder);
+  for (const std::string& path : others) {
+    const auto info = look_at_path(path);
+    if (!info.ok()) return info.error();
+    if (!*info) continue;
+    (S_ISDIR((*info)->st_mode) ? places.folders : places.files).emplace((*info)->st_dev, (*info)->st_ino);
+  }
+  return places;
+}
+
+Result<bool> is_among(const std::string& path, const std::set<InputFile>& inputs) {
+  const auto info = look_at_path(path);
+  if (!info.ok()) return info.error();
+  return *info && inputs.count({(*info)->st_dev, (*info)->st_ino}) != 0;
+}
+
+// The folder itself or one of its parents is one of `folders`.
+Result<bool> lies_in(const fs::path& resolved, const std::set<InputFile>& folders) {
   for (fs::path at = resolved;; at = at.parent_path()) {
-    if (auto here = file_fingerprint(at.string()); here.ok() && same_file(*here, folder)) return true;
-    if (at == at.parent_path()) return false;
+    auto here = is_among(at.string(), folders);
+    if (!here.ok() || *here || at == at.parent_path()) return here;
   }
 }
 
@@ -43,7 +73,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 
 // A small file that an earlier pass has brought along already.
 bool is_same_copy(OutputFolder& folder, const std::string& name, const ExecuteOptions& options) {
-  auto source = open_file_source(options.side_folder + "/" + name);
+  auto source = open_file_source(side_path(options, {.name = name}));
   if (!source.ok()) return false;
   std::vector<std::byte> bytes(static_cast<size_t>((*source)->size()));
   const auto there = folder.look(name);
@@ -75,13 +105,14 @@ Result<ResolvedFolder> resolve_folder(const std::string& given) {
   ResolvedFolder result;
   std::vector<std::string> rest;  // from the end
   for (;;) {
-    if (char* real = ::realpath(at.c_str(), nullptr)) {
+    if (char* real = retry([&] { return ::realpath(at.c_str(), nullptr); })) {
       result.existing = real;
       std::free(real);
       break;
     }
-    if (errno != ENOENT && errno != ENOTDIR) return refused_system(given, errno);
-    if (errno == ENOENT && fs::is_symlink(fs::symlink_status(at, error)))
+    const int reason = errno;
+    if (reason != ENOENT && reason != ENOTDIR) return not_seen(given, at.string(), reason);
+    if (reason == ENOENT && fs::is_symlink(fs::symlink_status(at, error)))
       return refused(given, quote_name(at.string()) + " is a link to nothing");
     if (at == at.parent_path()) return refused_system(given, ENOENT);
     if (const std::string name = at.filename().string(); !name.empty()) rest.push_back(name);
@@ -99,8 +130,9 @@ Result<ResolvedFolder> resolve_folder(const std::string& given) {
   if (!result.missing.empty() && rest.size() != result.missing.size() &&
       fs::exists(fs::symlink_status(fs::path(result.existing) / result.missing[0], error)))
     return resolve_folder(result.path());
-  if (!fs::is_directory(result.existing, error))
-    return refused(given, quote_name(result.existing) + " is not a folder");
+  const auto kind = path_kind(result.existing);
+  if (!kind.ok()) return kind.error();
+  if (*kind != PathKind::kFolder) return refused(given, quote_name(result.existing) + " is not a folder");
   return result;
 }
 
@@ -108,7 +140,13 @@ std::string journal_name(const OutputTarget& target) {
   return target.single_file ? fs::path(target.path).filename().string() + ".tftf-journal" : ".tftf-journal";
 }
 
-TargetNames target_names(const Plan& plan, const OutputTarget& target) {
+std::string side_path(const ExecuteOptions& options, const SideOutput& side) {
+  const std::string& folder = options.side_folder;
+  if (folder == "." || folder.empty()) return side.name;  // as the model's other files are called
+  return folder + (folder.back() == '/' ? "" : "/") + side.name;
+}
+
+TargetNames target_names(const Plan& plan, const OutputTarget& target, const ExecuteOptions& options) {
   TargetNames names{.finals = {}, .sides = {}, .copied = {}, .journal = journal_name(target)};
   for (const Output& output : plan.outputs())
     names.finals.push_back(target.single_file ? fs::path(target.path).filename().string() : output.name);
@@ -116,6 +154,7 @@ TargetNames target_names(const Plan& plan, const OutputTarget& target) {
     names.sides.push_back(side.name);
     if (side.copied) names.copied.push_back(side.name);
   }
+  if (options.last_text != nullptr) names.sides.push_back(options.last_name);
   return names;
 }
 
@@ -138,43 +177,39 @@ Result<void> check_place(const OutputTarget& target, const TargetNames& names,
   if (!resolved.ok()) return std::move(resolved).error();
   const fs::path folder = resolved->path();
 
-  if (!options.input_folder.empty()) {
-    auto input = file_fingerprint(options.input_folder);
-    if (!input.ok()) return std::move(input).error();
-    if (lies_in(resolved->existing, *input)) return refused(target.path, "it is or lies in the input folder");
+  const auto places = input_places(inputs, options);
+  if (!places.ok()) return places.error();
+  const auto inside = lies_in(resolved->existing, places->folders);
+  if (!inside.ok()) return inside.error();
+  if (*inside) return refused(target.path, "it is or lies in the input folder");
+  std::vector<std::string> all = {target.path, (folder / names.journal).string()};
+  for (const auto* list : {&names.finals, &names.sides})
+    for (const std::string& name : *list)
+      for (const std::string& file : {name, part_name(name)}) all.push_back((folder / file).string());
+  for (const std::string& file : all) {
+    const auto input = is_among(file, places->files);
+    if (!input.ok()) return input.error();
+    if (*input) return refused(file, "it is an input");
   }
-  const auto is_input = [&](const std::string& file) {
-    auto here = file_fingerprint(file);
-    return here.ok() && std::any_of(inputs.begin(), inputs.end(),
-                                    [&](const Fingerprint& input) { return same_file(input, *here); });
-  };
-  if (is_input(target.path)) return refused(target.path, "it is an input");
-  std::vector<std::string> all = names.finals;
-  all.insert(all.end(), names.sides.begin(), names.sides.end());
-  for (const std::string& name : all)
-    for (const std::string& file : {name, part_name(name)})
-      if (is_input((folder / file).string())) return refused((folder / file).string(), "it is an input");
-  if (is_input((folder / names.journal).string()))
-    return refused((folder / names.journal).string(), "it is an input");
 
-  if (!target.single_file && (!target.beside || options.overwrite)) {
+  if (!target.single_file && (!target.beside || options.overwrite) && resolved->missing.empty()) {
     // Stale shards are removed and side files replaced there, whatever they are called.
-    std::set<std::pair<uint64_t, uint64_t>> known;
-    for (const Fingerprint& input : inputs) known.emplace(input.device, input.inode);
-    std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-      auto here = file_fingerprint(entry->path().string());
-      if (here.ok() && known.count({here->device, here->inode}) != 0)
-        return refused(target.path, "it holds an input, " + quote_name(entry->path().filename().string()));
+    auto opened = open_output_folder(resolved->existing);
+    if (!opened.ok()) return std::move(opened).error();
+    auto listed = (*opened)->list();
+    if (!listed.ok()) return std::move(listed).error();
+    for (const std::string& name : *listed) {
+      const auto input = is_among((folder / name).string(), places->files);
+      if (!input.ok()) return input.error();
+      if (*input) return refused(target.path, "it holds an input, " + quote_name(name));
     }
   }
 
   if (target.single_file) {
-    std::error_code error;
-    const fs::file_status status = fs::status(path, error);
-    if (fs::is_directory(status)) return refused(target.path, "it is a folder");
-    if (fs::exists(status) && !fs::is_regular_file(status))
-      return refused(target.path, "it is not a regular file");
+    const auto kind = path_kind(target.path);
+    if (!kind.ok()) return kind.error();
+    if (*kind == PathKind::kFolder) return refused(target.path, "it is a folder");
+    if (*kind == PathKind::kOther) return refused(target.path, "it is not a regular file");
   }
   return {};
 }

@@ -21,7 +21,7 @@ struct TargetNames {
   std::vector<std::string> copied;  // those of them that are copies of the input's
   std::string journal;
 };
-TargetNames target_names(const Plan& plan, const OutputTarget& target);
+TargetNames target_names(const Plan& plan, const OutputTarget& target, const ExecuteOptions& options);
 std::string journal_name(const OutputTarget& target);
 inline std::string part_name(const std::string& final) { return final + std::string(kPartSuffix); }
 inline bool is_part_name(std::string_view name) {
@@ -39,6 +39,9 @@ struct ResolvedFolder {
   std::string path() const;
 };
 Result<ResolvedFolder> resolve_folder(const std::string& path);
+
+// Where a copied side file comes from.
+std::string side_path(const ExecuteOptions& options, const SideOutput& side);
 
 // A journal, when there is a whole one.
 Result<std::optional<Journal>> read_journal(OutputFolder& folder, const std::string& name);

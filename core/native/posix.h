@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "tftf/base/result.h"
@@ -40,7 +42,11 @@ template <class Call>
 auto retry(Call call) {
   for (;;) {
     const auto result = call();
-    if (result != -1 || errno != EINTR) return result;
+    if constexpr (std::is_pointer_v<decltype(result)>) {
+      if (result != nullptr || errno != EINTR) return result;
+    } else {
+      if (result != -1 || errno != EINTR) return result;
+    }
   }
 }
 
@@ -48,5 +54,14 @@ auto retry(Call call) {
 Error system_error(ErrorCode code, std::string_view what, const std::string& path, int error);
 
 Fingerprint fingerprint_of(const struct stat& info);
+
+// Nothing only when there is nothing (ENOENT, ENOTDIR); links are followed. kIoRead: it cannot be told.
+Result<std::optional<struct stat>> look_at_path(const std::string& path);
+
+// Opens for reading without waiting for whoever writes to a FIFO, and without becoming anybody's terminal.
+inline Descriptor open_to_read(const std::string& path) {
+  return Descriptor(
+      retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }));
+}
 
 }  // namespace tftf

@@ -15,7 +15,7 @@ Result<void> remove_sources(const std::vector<RunInput>& inputs, const std::stri
                               " is not the file that was read any more and is left alone.",
                    .file = input.path};
     }
-    if (::unlink(input.path.c_str()) != 0)
+    if (retry([&] { return ::unlink(input.path.c_str()); }) != 0)
       return system_error(ErrorCode::kIoWrite, "remove", input.path, errno);
   }
   auto opened = open_output_folder(folder);

@@ -5,6 +5,7 @@ usage: json_keys.py --bin DIR
 """
 import argparse
 import json
+import os
 import re
 import struct
 import subprocess
@@ -19,7 +20,8 @@ CASES = {
     'error': [['tftf', 'info', 'not-there'], ['tftf', *MERGE[:4], INPUTS + 'ad_badshape', '-o', 'OUT']],
     'info': [['tftf', 'info', SAMPLE], ['tftf', 'info', INPUTS + 'ad_basic']],
     'lint': [['tftf-lint', SAMPLE], ['tftf-lint', INPUTS + 'ad_badshape'], ['tftf-lint', INPUTS + 'ad_basic'],
-             ['tftf-lint', LINT_CASES], ['tftf-lint', SAMPLE, INPUTS + 'ad_badshape']],
+             ['tftf-lint', LINT_CASES], ['tftf-lint', SAMPLE, INPUTS + 'ad_badshape'],
+             ['tftf-lint', '--baseline', 'BASELINE', 'LINKS'], ['tftf-lint', SAMPLE, 'LINKS']],
     'account': [['tftf', 'dequant-fp8', '-i', SAMPLE, '-o', 'OUT'], ['tftf', *MERGE, '--dry-run'],
                 ['tftf', 'passthrough', '-i', 'LARGE', '-o', 'OUT', '--dtype', 'float16']],
 }
@@ -41,6 +43,17 @@ def write_large(path):
     header = json.dumps({'a': {'dtype': 'F32', 'shape': [1], 'data_offsets': [0, 4]}}).encode()
     with open(path, 'wb') as file:
         file.write(struct.pack('<Q', len(header)) + header + struct.pack('<f', 1e6))
+
+
+def write_links(folder):
+    """A folder with a link to nothing, and a baseline that knows of a finding which is not there."""
+    os.mkdir(folder)
+    os.symlink('nothing', folder + '/model.safetensors')
+    with open(folder + '/config.json', 'w', encoding='utf-8') as file:
+        file.write('{"model_type": "llama"}')
+    entry = {'file': folder + '/config.json', 'rule': 'CF001', 'subject': 'x'}
+    with open(folder + '.json', 'w', encoding='utf-8') as file:
+        json.dump({'baseline': 1, 'findings': [entry]}, file)
 
 
 class Walk:
@@ -85,7 +98,9 @@ def main():
         for program, *arguments in commands:
             with tempfile.TemporaryDirectory() as folder:
                 places = {'OUT': folder + '/out', 'LARGE': folder + '/large.safetensors'}
+                places.update(LINKS=folder + '/links', BASELINE=folder + '/links.json')
                 write_large(places['LARGE'])
+                write_links(places['LINKS'])
                 arguments = [places.get(argument, argument) for argument in arguments]
                 run = subprocess.run([f'{bin_dir}/{program}', *arguments, '--json', '--no-progress'], capture_output=True, text=True)
             walk.value(json.loads(run.stdout), '')

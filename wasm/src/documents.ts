@@ -138,7 +138,12 @@ export interface LintDocument {
     messages: LintMessage[];
     truncated: boolean;
   };
-  info: { files: LintedFile[]; folders: LintedFolder[] };
+  info: {
+    files: LintedFile[];
+    folders: LintedFolder[];
+    /** Links that were not followed. */
+    skippedLinks: { file: string; input?: number }[];
+  };
 }
 /** `lint rules --json`: one rule of the catalogue. */
 export type RuleInfo = Record<string, unknown> & { id: string; name: string };

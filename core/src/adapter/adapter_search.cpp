@@ -72,6 +72,20 @@ std::optional<bool> AdapterSearch::is_file(const std::string& path) {
   return !known->second.empty() && known->second[0].regular;
 }
 
+std::optional<Result<bool>> AdapterSearch::is_config(const std::string& path) {
+  const auto there = is_file(path);
+  if (!there) return std::nullopt;
+  const std::vector<FileEntry>& found = paths_.at(path);
+  if (*there || found.empty()) return Result<bool>(*there);
+  const std::string words = words_for(path);
+  return Result<bool>(Error{.code = ErrorCode::kIoRead,
+                            .message = "The adapter's configuration " + quote_name(words) +
+                                       (!found[0].unreadable.empty() ? ": " + found[0].unreadable + "."
+                                        : found[0].folder            ? " is a folder."
+                                                                     : " is not a regular file."),
+                            .file = words});
+}
+
 const std::vector<FileEntry>* AdapterSearch::entries_of(const std::string& folder) {
   const auto known = folders_.find(folder);
   if (known != folders_.end()) return &known->second;
@@ -123,10 +137,11 @@ std::optional<std::string> AdapterSearch::last_checkpoint() {
 
 std::optional<Result<FoundAdapter>> AdapterSearch::search_training(const std::string& name) {
   const std::string folder = "Training folder " + quote_name(given_);
-  const auto configured = is_file(std::string(kAdapterConfigName));
+  const auto configured = is_config(std::string(kAdapterConfigName));
   const auto final_one = is_file(std::string(kAdapterModelName));
   if (!configured || !final_one) return std::nullopt;
-  const std::string hint(*configured ? kAdapterConfigName : "");
+  if (!configured->ok()) return Result<FoundAdapter>(configured->error());
+  const std::string hint(**configured ? kAdapterConfigName : "");
   if (!distributed_ && *final_one) {
     notices_.push_back(folder + ": its final adapter is taken, not " + quote_name(name) + ".");
     return in_folder("", hint);
@@ -209,9 +224,10 @@ std::optional<Result<FoundAdapter>> AdapterSearch::with_config(FoundAdapter foun
                                                                const std::string& beside) {
   if (!configured_) {
     const std::string config = hint.empty() ? path_joined(beside, kAdapterConfigName) : hint;
-    const auto there = is_file(config);
+    const auto there = is_config(config);
     if (!there) return std::nullopt;
-    if (*there) {
+    if (!there->ok()) return Result<FoundAdapter>(there->error());
+    if (**there) {
       found.config = config;
       found.config_file = words_for(config);
     }

@@ -64,6 +64,32 @@ std::string dumped(const OrderedJson& value) {
   return value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+// What changes how a terminal or an editor shows what stands around it.
+bool is_escaped(uint32_t c) {
+  return (c >= 0x7F && c <= 0x9F) || c == 0x061C || c == 0x200E || c == 0x200F ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+}
+
+// Outside of strings JSON is ASCII, so that the whole text can be gone through at once.
+std::string with_escapes(std::string text) {
+  constexpr char kFirstBytes[] = "\x7F\xC2\xD8\xE2";
+  size_t at = text.find_first_of(kFirstBytes);
+  if (at == std::string::npos) return text;
+  std::string out;
+  size_t done = 0;
+  for (; at != std::string::npos; at = text.find_first_of(kFirstBytes, at)) {
+    const CodePoint point = code_point_at(text, at);
+    if (point.valid && is_escaped(point.value)) {
+      out.append(text, done, at - done);
+      out += "\\u";
+      for (int shift = 12; shift >= 0; shift -= 4) out += "0123456789abcdef"[(point.value >> shift) & 15];
+      done = at + point.length;
+    }
+    at += point.length;
+  }
+  return out.append(text, done);
+}
+
 }  // namespace
 
 OrderedJson json_integer(uint64_t value) {
@@ -85,7 +111,7 @@ OrderedJson json_float(double value) {
 
 std::string json_text(const OrderedJson& value) {
   std::string text = dumped(value);
-  if (!has_surrogate(value)) return text;
+  if (!has_surrogate(value)) return with_escapes(std::move(text));
   // A private-use character that the document does not hold stands for the backslash and the u.
   std::string mark;
   for (uint32_t code_point = 0xF0000; mark.empty() || text.find(mark) != std::string::npos; ++code_point) {
@@ -95,7 +121,7 @@ std::string json_text(const OrderedJson& value) {
   text = dumped(marked(value, mark));
   for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at))
     text.replace(at, mark.size(), "\\u");
-  return text;
+  return with_escapes(std::move(text));
 }
 
 std::string json_ascii_string(std::string_view text) {

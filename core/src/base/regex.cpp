@@ -212,9 +212,12 @@ Result<std::string> Regex::substitute(std::string_view text, const RegexTemplate
   std::string result;
   uint64_t from = 0, copied = 0;
   bool was_empty = false;
+  // The first run has checked the whole text; once for every match would take time that grows with its square.
+  uint32_t checked = 0;
   while (from <= text.size()) {
     // After an empty match the next one at the same place must not be empty.
-    auto found = run(text, from, was_empty ? PCRE2_NOTEMPTY_ATSTART : 0);
+    auto found = run(text, from, checked | (was_empty ? PCRE2_NOTEMPTY_ATSTART : 0));
+    checked = PCRE2_NO_UTF_CHECK;
     if (!found) return std::move(found).error();
     if (!*found) break;
     const auto [begin, end] = *(*found)->groups[0];

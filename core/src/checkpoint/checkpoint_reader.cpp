@@ -124,9 +124,9 @@ void CheckpointReader::State::start(const std::string& name, Job job) {
 
 void CheckpointReader::State::start_index(const Known& file) {
   if (!file.exists) return index_problem("it is not there", ErrorCode::kRefusedInput);
-  if (!file.entry.regular) return index_problem("it is not a regular file", ErrorCode::kIoRead);
   if (!file.entry.unreadable.empty())
     return index_problem("it cannot be read: " + file.entry.unreadable, ErrorCode::kIoRead);
+  if (!file.entry.regular) return index_problem("it is not a regular file", ErrorCode::kIoRead);
   if (file.entry.size > kMaxIndex)
     return index_problem("it has " + std::to_string(file.entry.size) + " bytes", ErrorCode::kRefusedInput);
   if (file.entry.size == 0) return read_index_text({});
@@ -204,10 +204,10 @@ void CheckpointReader::State::start_shard(const Known& file, Job job) {
   header_options.max_header = options.max_header;
   header_options.tail = options.tail;
   HeaderReader reader(shard.name, file.entry.size, header_options);
-  if (!file.entry.regular)
-    reader.fail("it is not a regular file");
-  else if (!file.entry.unreadable.empty())
+  if (!file.entry.unreadable.empty())
     reader.fail(file.entry.unreadable);
+  else if (!file.entry.regular)
+    reader.fail("it is not a regular file");
   headers[job.number].emplace(std::move(reader));
   continue_shard(job.number);
 }
@@ -232,9 +232,10 @@ void CheckpointReader::State::finish_shard(uint32_t number, HeaderScan scan) {
 }
 
 void CheckpointReader::State::start_side_file(const Known& file, Job job) {
-  if (!file.exists || file.entry.folder) return;
-  if (!file.entry.regular) return side_file_problem(job.number, "it is not a regular file");
+  if (!file.exists) return;
   if (!file.entry.unreadable.empty()) return side_file_problem(job.number, file.entry.unreadable);
+  if (file.entry.folder) return side_file_problem(job.number, "it is a folder");
+  if (!file.entry.regular) return side_file_problem(job.number, "it is not a regular file");
   if (file.entry.size > kMaxSideFile)
     return side_file_problem(job.number, "it has " + std::to_string(file.entry.size) + " bytes");
   if (file.entry.size == 0) {

@@ -109,6 +109,8 @@ std::string check_together(CommandLine& line) {
     return line.has("shards") ? "--shards and --shard-dir exclude each other"
                               : "Either --shards or --shard-dir is needed";
   if (path == "lint" && line.words.empty()) return "A PATH is needed: a file or a folder";
+  if (path == "lint" && line.has("baseline") && line.has("write-baseline"))
+    return "--write-baseline writes all findings; --baseline excludes it";
   return "";
 }
 

@@ -53,9 +53,17 @@ class Run {
            is_index_name(tree_.input.main.substr(tree_.input.main.rfind('/') + 1));
   }
 
-  // Weight files of the result, by path; an index given alone has none: it is what is linted.
+  // Weight files of the result, by path; of an index given alone those that it names.
   void number_weights() {
-    if (is_index_run()) return;
+    if (is_index_run()) {
+      const std::optional<uint32_t> main = tree_.find(tree_.input.main);
+      if (!main || !tree_.files[*main].index || !tree_.files[*main].index->usable()) return;
+      for (const ShardUse& use : find_shards(tree_, tree_.folders.front(), *tree_.files[*main].index))
+        if (use.file && tree_.files[*use.file].scan) weights_.push_back(*use.file);
+      std::sort(weights_.begin(), weights_.end());
+      weights_.erase(std::unique(weights_.begin(), weights_.end()), weights_.end());
+      return;
+    }
     for (uint32_t i = 0; i < tree_.files.size(); ++i)
       if (tree_.files[i].scan) weights_.push_back(i);
   }

@@ -123,11 +123,19 @@ uint64_t Plan::written_bytes() const {
   return bytes;
 }
 
+// Most bytes of a copy that a worker holds at a time.
+constexpr uint64_t kCopyBuffer = 256 << 10;
+
 uint64_t Plan::memory_bytes(uint32_t threads) const {
   const PlanState& state = *state_;
   uint64_t slot = 0;
-  for (const Phase& phase : state.phases)
-    slot = std::max(slot, phase.in_bytes + phase.out_bytes + phase.scratch_bytes);
+  for (const Phase& phase : state.phases) {
+    // Copies go through a buffer where the system cannot do them by itself.
+    uint64_t copied = 0;
+    for (const Copy& copy : std::span(state.copies).subspan(phase.first_copy, phase.copy_count))
+      copied = std::max(copied, std::min(copy.from.row_bytes, kCopyBuffer));
+    slot = std::max(slot, phase.in_bytes + phase.out_bytes + phase.scratch_bytes + copied);
+  }
 
   // Workers take steps in order, so the residents alive at a time are those of a window of threads + 1 items;
   // one that is being prepared needs its raw bytes too.

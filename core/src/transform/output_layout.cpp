@@ -171,10 +171,13 @@ std::string index_text(const ShardIndex* old, uint64_t total_size,
   return text + (weight_map.empty() ? "}\n}" : "\n  }\n}");
 }
 
-std::vector<FileEntry> side_files_to_copy(ModelListing::Kind kind, std::span<const FileEntry> folder) {
+namespace {
+
+std::vector<FileEntry> side_entries(ModelListing::Kind kind, std::span<const FileEntry> folder,
+                                    bool regular) {
   std::vector<FileEntry> files;
   for (const FileEntry& file : folder) {
-    if (!file.regular || file.name.find('/') != std::string::npos) continue;
+    if (file.regular != regular || file.folder || file.name.find('/') != std::string::npos) continue;
     if (matches_any(kNeverCopied, file.name) || file.size > kLargestSideFile) continue;
     if (kind == ModelListing::Kind::kFile && !matches_any(kKnown, file.name)) continue;
     files.push_back(file);
@@ -182,6 +185,16 @@ std::vector<FileEntry> side_files_to_copy(ModelListing::Kind kind, std::span<con
   std::sort(files.begin(), files.end(),
             [](const FileEntry& a, const FileEntry& b) { return a.name < b.name; });
   return files;
+}
+
+}  // namespace
+
+std::vector<FileEntry> side_files_to_copy(ModelListing::Kind kind, std::span<const FileEntry> folder) {
+  return side_entries(kind, folder, true);
+}
+
+std::vector<FileEntry> side_files_left_out(ModelListing::Kind kind, std::span<const FileEntry> folder) {
+  return side_entries(kind, folder, false);
 }
 
 }  // namespace tftf

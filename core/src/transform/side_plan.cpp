@@ -77,6 +77,11 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
   }
   if (request.layout.single_file) return plan;
 
+  for (const FileEntry& file : side_files_left_out(stream.checkpoint->listing.kind, request.folder)) {
+    plan.warnings.push_back(
+        "File " + quote_name(file.name) + " is not taken along: " +
+        (file.unreadable.empty() ? "it is not a regular file" : escape_text(file.unreadable)) + ".");
+  }
   for (const FileEntry& file : side_files_to_copy(stream.checkpoint->listing.kind, request.folder)) {
     const bool about_quantisation = std::find(std::begin(kQuantisationFiles), std::end(kQuantisationFiles),
                                               file.name) != std::end(kQuantisationFiles);

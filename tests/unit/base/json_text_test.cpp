@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tftf/base/json_value.h"
+#include "tftf/base/utf8.h"
 
 namespace tftf {
 
@@ -19,9 +20,27 @@ TEST_CASE("numbers that JavaScript cannot hold are text") {
 }
 
 TEST_CASE("documents end with a line feed and keep UTF-8 raw") {
-  CHECK(json_text({{"b", "\u00e9\u202e"}, {"a", {1, 2}}}) ==
-        "{\n  \"b\": \"\u00e9\u202e\",\n  \"a\": [\n    1,\n    2\n  ]\n}\n");
+  CHECK(json_text({{"b", "\u00e9\u202f"}, {"a", {1, 2}}}) ==
+        "{\n  \"b\": \"\u00e9\u202f\",\n  \"a\": [\n    1,\n    2\n  ]\n}\n");
   CHECK(json_text("a\xFFz") == "\"a\uFFFDz\"\n");
+}
+
+TEST_CASE("what changes how its surroundings are shown is escaped, and nothing else") {
+  const auto escaped = [](uint32_t c) {
+    return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x61C || c == 0x200E || c == 0x200F ||
+           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+  };
+  for (uint32_t c = 1; c < 0x10FFFF; c += c < 0x2100 ? 1 : 0x101) {
+    if (c >= 0xD800 && c <= 0xDFFF) continue;
+    std::string raw;
+    append_utf8(raw, c);
+    const std::string text = json_text({{"k" + raw, raw + "z" + raw}});
+    if (c != '\n' && (text.find(raw) == std::string::npos) != escaped(c)) FAIL(c);
+    if (OrderedJson::parse(text) != OrderedJson({{"k" + raw, raw + "z" + raw}})) FAIL(c);
+  }
+  CHECK(json_text("\u0085\u009b\u202e") == "\"\\u0085\\u009b\\u202e\"\n");
+  // Beside an unpaired surrogate, too.
+  CHECK(json_text("\u202e\xED\xA0\x80") == "\"\\u202e\\ud800\"\n");
 }
 
 TEST_CASE("unpaired surrogates keep their value, wherever they stand") {

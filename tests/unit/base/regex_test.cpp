@@ -133,6 +133,26 @@ TEST_CASE("patterns without end stop at the limit and are refused") {
   CHECK(regex->search("aaab").ok());  // and go on working
 }
 
+TEST_CASE("the time of a substitution grows with the text, not with its square") {
+  // Four million matches in a text of eight million characters: hours, if each of them looked at the whole text.
+  auto regex = Regex::compile("a");
+  REQUIRE(regex.ok());
+  std::string text, wanted;
+  for (int i = 0; i < 4'000'000; ++i) {
+    text +=
+        "\u00e9"
+        "a";
+    wanted +=
+        "\u00e9"
+        "bc";
+  }
+  auto result = regex->substitute(text, regex->parse_template("bc").value());
+  REQUIRE(result.ok());
+  CHECK((*result == wanted));
+  text.back() = '\xFF';
+  CHECK_FALSE(regex->substitute(text, regex->parse_template("bc").value()).ok());
+}
+
 TEST_CASE("texts that are not UTF-8 are an error, not a match") {
   auto regex = Regex::compile("a");
   REQUIRE(regex.ok());

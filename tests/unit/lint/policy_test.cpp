@@ -40,8 +40,11 @@ TEST_CASE("severity overrides name a rule and a level") {
   for (Severity level : {Severity::kError, Severity::kWarning, Severity::kInfo, Severity::kHint}) {
     auto parsed = parse_severity_override("ST041=" + std::string(severity_name(level)));
     REQUIRE(parsed.ok());
-    CHECK(*parsed == std::pair(Rule::ST041, level));
+    CHECK(*parsed == std::pair(Rule::ST041, std::optional(level)));
   }
+  auto off = parse_severity_override("st041=off");
+  REQUIRE(off.ok());
+  CHECK(*off == std::pair(Rule::ST041, std::optional<Severity>()));
   for (const char* bad : {"ST041", "ST041=", "ST041=fatal", "=error", "ST41=error", "ST041=Error", "ST041=0"})
     CHECK_FALSE(parse_severity_override(bad).ok());
 }
@@ -58,8 +61,11 @@ TEST_CASE("a configuration file sets rules, severities and the limit") {
       "lint.json", R"({"ignore":["ST044","ST053"],"override":{"ST041":"warning","ST051":0},"max-issues":7})");
   REQUIRE(config.ok());
   CHECK(config->ignore == std::vector<Rule>{Rule::ST044, Rule::ST053});
-  CHECK(config->overrides == std::vector<std::pair<Rule, Severity>>{{Rule::ST041, Severity::kWarning},
-                                                                    {Rule::ST051, Severity::kError}});
+  using Choices = std::vector<std::pair<Rule, std::optional<Severity>>>;
+  CHECK(config->overrides == Choices{{Rule::ST041, Severity::kWarning}, {Rule::ST051, Severity::kError}});
+  const auto off = parse_lint_config("lint.json", R"({"override":{"ST041":"off"}})");
+  REQUIRE(off.ok());
+  CHECK(off->overrides == Choices{{Rule::ST041, std::nullopt}});
   CHECK(config->max_issues == 7);
   CHECK(parse_lint_config("lint.json", "{}").ok());
 }
@@ -73,7 +79,8 @@ TEST_CASE("a configuration file with anything unknown is refused") {
         "lint.json: \"ignore\" is a JSON string; a list of rule ids is expected.");
   CHECK(refusal(R"({"only":[44]})") == "lint.json: \"only\" holds 44; a rule id is expected.");
   CHECK(refusal(R"({"override":{"ST044":"fatal"}})") ==
-        "lint.json: \"override\" gives ST044 the level \"fatal\"; error, warning, info or hint is expected.");
+        "lint.json: \"override\" gives ST044 the level \"fatal\"; error, warning, info, hint or off is "
+        "expected.");
   CHECK(refusal(R"({"override":{"ST044":4}})").find("the level 4;") != std::string::npos);
   CHECK(refusal(R"({"override":{"ST044":"error","ST044":"hint"}})") ==
         "lint.json: \"override\" names \"ST044\" twice.");
@@ -130,6 +137,43 @@ TEST_CASE("ignored rules leave no trace, only keeps the named ones") {
   REQUIRE(list.issues.size() == 1);
   CHECK(list.issues[0].finding.rule == Rule::ST041);
   CHECK(list.failed);
+}
+
+TEST_CASE("a rule that is off leaves no trace, and the last word about it counts") {
+  for (const bool by_file : {false, true}) {
+    PolicyWords words;
+    if (by_file) {
+      words.config_file = "lint.json";
+      words.config_text = R"({"override":{"ST041":"off"}})";
+    } else {
+      words.severities = {"ST041=error", "st041=off"};
+    }
+    auto policy = make_policy(words);
+    REQUIRE(policy.ok());
+    CHECK_FALSE(policy->reports(Rule::ST041));
+    CHECK(policy->reports(Rule::ST044));
+    std::vector<PathFindings> findings = {{{finding(Rule::ST041, "a")}, {}}};
+    CHECK(apply_policy(findings, *policy).issues.empty());
+    // The command line goes before the file, and what is off is off among the only ones, too.
+    words.severities.push_back("ST041=warning");
+    policy = make_policy(words);
+    REQUIRE(policy.ok());
+    CHECK(policy->reports(Rule::ST041));
+    CHECK(policy->severity(Rule::ST041) == Severity::kWarning);
+    words.only = {"st041"};
+    words.severities.push_back("ST041=off");
+    policy = make_policy(words);
+    REQUIRE(policy.ok());
+    CHECK_FALSE(policy->reports(Rule::ST041));
+  }
+}
+
+TEST_CASE("rule ids are taken in any case") {
+  for (const char* list : {"st041,CF021", "ST041,cf021", "St041,cF021"}) {
+    const auto rules = parse_rule_list(list);
+    REQUIRE(rules.ok());
+    CHECK(*rules == std::vector<Rule>{Rule::ST041, Rule::CF021});
+  }
 }
 
 TEST_CASE("overrides change severity and so what fails") {

@@ -146,6 +146,54 @@ TEST_CASE("a fact about every file of a large model is told once, a fault in eac
   CHECK(count(text_report(report, {.verbose = true}), "  ℹ info     ST048") == 8);
 }
 
+TEST_CASE("what is said of many layers is told once, in the order of their numbers") {
+  LintReport report;
+  report.inputs.push_back({"m", true, "m/", {}, {}});
+  const auto missing = [](int layer, const std::string& name) {
+    return sample_finding(Rule::CF027, "config.json", "model.layers." + std::to_string(layer) + "." + name);
+  };
+  std::vector<PathFindings> paths(1);
+  for (const int layer : {10, 2, 11, 100}) paths[0].findings.push_back(missing(layer, "a.weight"));
+  paths[0].findings.push_back(missing(10, "b.weight"));
+  paths[0].findings.push_back(sample_finding(Rule::CF027, "config.json", "norm.2"));
+  paths[0].findings.push_back(sample_finding(Rule::CF027, "config.json", "norm.weight"));
+  for (const uint64_t layer : {uint64_t{12}, uint64_t{3}, uint64_t{4}}) {
+    const std::vector<std::string> lacked = {layer == 4 ? "b.weight" : "a.weight"};
+    paths[0].findings.push_back(sample_finding(Rule::CF014, "config.json",
+                                               "model.layers." + std::to_string(layer),
+                                               {{"layer", layer}, {"tensors", lacked}}));
+  }
+  report.issues = apply_policy(paths, report.policy);
+  const std::string text = text_report(report);
+  INFO(text);
+  const std::string head = "  ✖ error    CF027 TENSOR_REQUIRED_MISSING  ";
+  const std::string incomplete = "  ✖ error    CF014 LAYER_INCOMPLETE  ";
+  CHECK(text.find("m/config.json\n" + incomplete + "2 alike, first: layer 3 lacks a.weight.\n" + incomplete +
+                  "layer 4 lacks b.weight.\n" + head +
+                  "4 alike, first: \"model.layers.2.a.weight\" is not stored.\n" + head +
+                  "\"model.layers.10.b.weight\" is not stored.\n" + head + "\"norm.2\" is not stored.\n" +
+                  head + "\"norm.weight\" is not stored.\n") == 0);
+  CHECK(text.find("failed: 10 errors") != std::string::npos);
+  const std::string all = text_report(report, {.verbose = true});
+  const size_t two = all.find("layers.2.a"), ten = all.find("layers.10.a"),
+               hundred = all.find("layers.100.a");
+  CHECK(two < ten);
+  CHECK(ten < hundred);
+  CHECK(hundred != std::string::npos);
+}
+
+TEST_CASE("the text says what the baseline knew, what of it is gone, and which links were not followed") {
+  LintReport report = clean_report();
+  report.baseline = BaselineUse{3, {}};
+  CHECK(last_line(text_report(report)) == "3 findings known by the baseline.\n");
+  report.baseline->stale = {{"ST041", "a\x1b.safetensors", "x", 2}};
+  CHECK(last_line(text_report(report)) ==
+        "3 findings known by the baseline; 2 of it not found any more: ST041 a\\u{001B}.safetensors \"x\" "
+        "(--write-baseline writes it anew).\n");
+  report.inputs[0].skipped_links = {"x", "y"};
+  CHECK(last_line(text_report(report)) == "not followed: 2 links out of the folder or to nothing: x, y\n");
+}
+
 TEST_CASE("files of two PATHs with the same name stay apart") {
   LintReport report;
   report.inputs = {{"x", true, "x/", {}, {}}, {"y.safetensors", false, "", {}, {}}};

@@ -42,7 +42,7 @@ class AdapterSearch {
   // A path: its entry, or none when there is nothing.
   void answer(const Question& question, std::vector<FileEntry> entries);
   // Errors: kUsagePath for a training folder without an adapter and a file where a folder is needed;
-  // kRefusedMissing for a folder without one.
+  // kRefusedMissing for a folder without one; kIoRead for a configuration that is a folder or a device.
   Result<FoundAdapter> take() { return *std::move(result_); }
 
  private:
@@ -50,6 +50,8 @@ class AdapterSearch {
   using Maybe = std::optional<T>;  // nothing: a question is open
 
   Maybe<bool> is_file(const std::string& path);
+  // The same of a configuration: what has its name and is no file is a mistake.
+  Maybe<Result<bool>> is_config(const std::string& path);
   const std::vector<FileEntry>* entries_of(const std::string& folder);
   std::string words_for(const std::string& path) const;
 

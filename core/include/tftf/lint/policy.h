@@ -21,6 +21,7 @@ struct LintPolicy {
   std::vector<Rule> only;                            // empty: all rules
   std::vector<Rule> ignore;                          // empty when `only` is not
   std::vector<std::pair<Rule, Severity>> overrides;  // the last of a rule counts
+  std::vector<Rule> off;                             // by severity; also among `only`
   uint64_t max_issues = 100;                         // per rule and file; 0: no limit
   Severity fail_on = Severity::kError;               // never kHint
 
@@ -28,21 +29,21 @@ struct LintPolicy {
   Severity severity(Rule rule) const;
 };
 
-// "ST041,ST051": ids separated by commas. kUsage for an unknown or empty one, which the message names.
+// "ST041,st051": ids separated by commas, in any case. kUsage for an unknown or empty one, which the message names.
 Result<std::vector<Rule>> parse_rule_list(std::string_view list);
-// "ST051=error": error, warning, info or hint.
-Result<std::pair<Rule, Severity>> parse_severity_override(std::string_view text);
+// "ST051=error": error, warning, info or hint; nothing for "off", which is the same as ignoring the rule.
+Result<std::pair<Rule, std::optional<Severity>>> parse_severity_override(std::string_view text);
 // "error", "warning" or "info".
 Result<Severity> parse_fail_level(std::string_view text);
 
 // A configuration file: a JSON object with any of
 //   "ignore": ["ST051", …]   "only": […]   "override": {"ST041": "warning", …}   "max-issues": 0
-// Levels are names or the numbers 0 to 3. kUsage for anything else: unknown keys, ids and levels, equal keys,
+// Levels are names, "off" among them, or the numbers 0 to 3. kUsage for anything else: unknown keys, ids and levels, equal keys,
 // `only` beside `ignore`. `file` is for the message.
 struct LintConfig {
   std::vector<Rule> only;
   std::vector<Rule> ignore;
-  std::vector<std::pair<Rule, Severity>> overrides;
+  std::vector<std::pair<Rule, std::optional<Severity>>> overrides;  // nothing: off
   std::optional<uint64_t> max_issues;
 };
 Result<LintConfig> parse_lint_config(std::string_view file, std::string_view text);

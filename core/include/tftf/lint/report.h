@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tftf/lint/baseline.h"
 #include "tftf/lint/linter.h"
 #include "tftf/lint/policy.h"
 
@@ -21,17 +22,23 @@ struct ReportInput {
   std::string place;
   std::vector<LintedFile> files;
   std::vector<LintedFolder> folders;
+  // Links that were not followed, since they lead out of PATH or nowhere, as paths below it.
+  std::vector<std::string> skipped_links{};
 };
 
 struct LintReport {
   std::vector<ReportInput> inputs;
   IssueList issues;
   LintPolicy policy;
-  bool with_data = false;  // the data pass was made
-  bool with_base = false;  // --base was given
+  std::optional<BaselineUse> baseline;  // --baseline was given
+  bool with_data = false;               // the data pass was made
+  bool with_base = false;               // --base was given
   std::string
       timestamp;  // ISO 8601 UTC, empty unless asked for: the only thing that differs between equal runs
 };
+
+// The rule was evaluated in this run: the policy reports it, and the data or the base model it needs were there.
+bool is_rule_checked(const LintReport& report, Rule rule);
 
 enum class ReportFormat { kText, kJson, kSarif, kGithub, kJunit };
 // "text", "json", "sarif", "github", "junit".

@@ -47,5 +47,7 @@ std::string index_text(const ShardIndex* old, uint64_t total_size,
 // that are known to belong to models.
 // `folder`: the entries of the model's folder.
 std::vector<FileEntry> side_files_to_copy(ModelListing::Kind kind, std::span<const FileEntry> folder);
+// What would be among them and is no regular file: a link to nothing, a FIFO, a device. Folders are never taken along.
+std::vector<FileEntry> side_files_left_out(ModelListing::Kind kind, std::span<const FileEntry> folder);
 
 }  // namespace tftf

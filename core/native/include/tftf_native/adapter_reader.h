@@ -15,6 +15,7 @@ struct AdapterRequest {
   std::optional<std::string> config{};  // a configuration instead of what is found
   bool dcp_only = false;  // merge-dcp-lora: a distributed checkpoint, or a training folder with some
   uint64_t max_header = kDefaultMaxHeader;
+  std::vector<std::string>* sources = nullptr;  // gets the paths of all files and folders that are read
 };
 
 // Errors: kUsagePath for a path or configuration that does not exist and a training folder without an adapter;
@@ -29,6 +30,7 @@ struct ShardedAdapterRequest {
   std::optional<std::string> config{};
   uint32_t dim = 0;
   uint64_t max_header = kDefaultMaxHeader;
+  std::vector<std::string>* sources = nullptr;  // as in AdapterRequest
 };
 Result<std::shared_ptr<const Adapter>> read_sharded_adapter(const ShardedAdapterRequest& request);
 

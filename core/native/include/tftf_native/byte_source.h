@@ -19,6 +19,12 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
 };
 
+// A file as it was when it was read.
+struct SeenFile {
+  std::string path;
+  Fingerprint seen;
+};
+
 class ByteSource {
  public:
   virtual ~ByteSource() = default;

@@ -47,6 +47,15 @@ struct ExecuteOptions {
   bool overwrite = false;
   std::string input_folder{};  // of the model; empty when a lone file was given
   std::string side_folder{};   // where copied side files come from
+  // Files beside the shards that the plan was made from, as they were then: another one now is kIoChanged, as for
+  // the inputs themselves.
+  std::vector<SeenFile> sides{};
+  // Folders and files that the run reads besides: nothing is written into such a folder, or over such a file.
+  std::vector<std::string> also_read{};
+  // A small file that is made from the outputs once they are durable under their final names, the last of all. It
+  // belongs to the run: one that is stopped before it continues there. Null: none.
+  std::string last_name{};
+  std::function<Result<std::string>()> last_text{};
   std::function<void(const Progress&)>
       progress{};                           // called by the calling thread, ten times a second and at the end
   const std::atomic<bool>* stop = nullptr;  // set: the run ends with kInterrupted, its journal flushed
@@ -66,11 +75,15 @@ struct RunReport {
 };
 
 // Refuses what must not be written: an output that exists (unless it is empty, to be overwritten, or holds
-// the journal of this plan over these inputs), that is an input or lies in `input_folder`, by whatever path,
-// link or hard link. Creates nothing: what a dry run calls, and execute() itself. kRefusedOutput,
+// the journal of this plan over these inputs), that is an input or lies in `input_folder` or a folder of `also_read`, by
+// whatever path, link or hard link; side files that would be copied and cannot be opened. Creates nothing: what a dry run calls, and execute() itself. kRefusedOutput,
 // kRefusedJournal, kIoChanged, kIoRead.
 Result<void> check_target(const Plan& plan, const std::vector<RunInput>& inputs, const OutputTarget& target,
                           const ExecuteOptions& options);
+
+// Refuses (kIoWrite) a target where nothing can be created: a read-only file system, a folder without the permission.
+// Creates nothing, so that a quota or a full folder is found by execute() alone.
+Result<void> check_writable(const OutputTarget& target);
 
 // Refuses (kIoSpace, `expected` and `found` as execute() gives them) a plan whose outputs do not fit into what is free
 // where the target lies, what parts of an earlier run hold counted in. Sizes that a later phase decides are not known

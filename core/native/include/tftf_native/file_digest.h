@@ -14,7 +14,4 @@ Result<std::string> file_digest(const std::string& path, uint64_t offset, uint64
 // Of whole files, several at a time, in their order.
 Result<std::vector<std::string>> file_digests(const std::vector<std::string>& paths, uint32_t threads);
 
-// Writes a small file under a temporary name, syncs, renames, syncs the folder.
-Result<void> write_small_file(const std::string& folder, const std::string& name, const std::string& text);
-
 }  // namespace tftf

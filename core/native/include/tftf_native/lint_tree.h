@@ -16,12 +16,14 @@ namespace tftf {
 // One PATH as it was found, and how its entries are opened.
 struct LintTree {
   LintInput input;
-  std::vector<std::string> paths;  // parallel to input.entries: what to open; links are resolved
+  std::vector<std::string> paths;            // parallel to input.entries: what to open; links are resolved
+  std::vector<std::string> skipped_links{};  // that are not followed, below PATH
 };
 
 // Walks a PATH (spec lint-rules 2): a file is itself, an index file (is_index_name) brings its folder, a
 // folder everything below it in the order of its names' bytes. Links are followed to files only, when these
-// lie inside PATH or inside the same hub cache entry (a folder models--…); other links are left out. Nothing
+// lie inside PATH or inside the same hub cache entry (a folder models--…); other links are left out and
+// named. Nothing
 // is opened but folders: FIFOs and devices become entries that cannot be read. What this program leaves
 // behind itself (*.tftf-part, *.tftf-journal) is left out. kUsagePath when PATH does not exist.
 Result<LintTree> read_lint_tree(const std::string& path);

@@ -15,6 +15,10 @@ struct NativeModel {
   std::string folder;  // where the checkpoint's file names count from, without a final slash: "." "dir" "/"
   // By shard: as it was when its header was read; nothing when it was not opened.
   std::vector<std::optional<Fingerprint>> seen;
+  // Index, configuration and the like: what was read beside the shards, as it was then.
+  std::vector<SeenFile> sides;
+  // Reads that failed: in kInspect what was asked for counts as broken, and here is why.
+  std::vector<Error> failed;
 
   // Path of a file of the checkpoint.
   std::string path_of(const std::string& name) const;

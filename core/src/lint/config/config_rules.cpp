@@ -174,7 +174,6 @@ Diagnostics check_config(const ConfigInput& input, std::optional<TiedTensors>* t
     point(out.back(), config, "model_type");
     return out;
   }
-  if (input.tensors.empty() && input.incomplete) return out;
   const bool quantised = method || input.is_colibri;  // codes have no shape to check
   Diagnostics family = check_family({input, config, model_type->text, choice, quantised, file}, tied);
   for (Diagnostic& one : family) out.push_back(std::move(one));

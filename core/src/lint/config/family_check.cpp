@@ -9,13 +9,12 @@
 #include "lint/config/family_survey.h"
 #include "lint/config/tokenizer_ids.h"
 #include "tftf/base/checked.h"
+#include "tftf/base/escape.h"
 
 namespace tftf {
 namespace {
 
-// More names than this in one message or skipped layers in one stack help nobody, and both follow numbers
-// that the file chooses.
-constexpr size_t kMaxListed = 24;
+// More skipped layers than this in one stack help nobody, and their number is one that the file chooses.
 constexpr uint64_t kMaxSkippedLayers = 1000;
 
 // The tensors that break one shape rule: the first by bytes is shown.
@@ -85,6 +84,7 @@ class FamilyChecker {
   }
   // Absence proves nothing while files are missing or the names are wrapped.
   bool absence_counts() const { return !input_.folder.incomplete && survey_.wrapper.empty(); }
+  bool head_is_embedding() const;
   bool is_packed(const ConfigTensor& tensor) const { return input_.quantised && !is_floating(tensor.dtype); }
 
   bool check_needed_values();
@@ -96,7 +96,6 @@ class FamilyChecker {
   void check_expert_numbers();
   void check_layers();
   void check_stack(size_t number);
-  std::vector<std::string> missing_in_layer(size_t number, uint32_t layer, uint64_t stored) const;
   void check_head(std::optional<TiedTensors>* tied);
   void check_tokens();
 
@@ -172,6 +171,14 @@ void FamilyChecker::check_heads() {
   if (grouped) check(family_.heads_key, heads, "num_key_value_heads", positive("num_key_value_heads"));
 }
 
+// One of two tied tensors is stored, and it is the head.
+bool FamilyChecker::head_is_embedding() const {
+  const JsonValue* declared = input_.config.get("tie_word_embeddings");
+  const bool tied =
+      declared ? declared->kind == JsonKind::kBoolean && declared->is_true() : input_.choice.tied;
+  return tied && survey_.head && !survey_.embedding && absence_counts();
+}
+
 // CF026, CF027, CF028, CF033.
 void FamilyChecker::check_names() {
   struct Group {
@@ -205,6 +212,7 @@ void FamilyChecker::check_names() {
   for (size_t e = 0; absence_counts() && e < family_.top.entries.size(); ++e) {
     const FamilyEntry& entry = family_.top.entries[e];
     if (entry.optional || (survey_.top >> e & 1)) continue;
+    if (entry.name == family_.embedding && head_is_embedding()) continue;
     const std::string name = spelled(entry.name);
     add(Rule::CF027, name, {{"tensor", name}});
   }
@@ -286,6 +294,19 @@ void FamilyChecker::check_expert_numbers() {
         symbol = &family_.symbols[s];
         expected = symbols_[s].value;
       }
+    const auto fused = fused_experts(tensors_, spelled(stack.prefix), stack.expert_prefix);
+    for (const auto& [layer, tensor] : fused) {
+      if (!expected || !counts_[i].value || layer >= *counts_[i].value) break;
+      const uint64_t found = (*tensor->shape)[0];
+      if (found == *expected) continue;
+      add(Rule::CF017, std::string(tensor->name),
+          {{"tensor", std::string(tensor->name)},
+           {"key", std::string(symbol->expression)},
+           {"expected", *expected},
+           {"found", found}},
+          symbol->expression);
+      return;
+    }
     uint64_t router = 0;
     for (size_t e = 0; e < stack.names.entries.size(); ++e)
       if (stack.names.entries[e].group == 'B') router |= uint64_t{1} << e;
@@ -293,6 +314,7 @@ void FamilyChecker::check_expert_numbers() {
       if (!counts_[i].value || layer >= *counts_[i].value || !expected) break;
       const std::span<const StoredExpert> experts = survey_.stacks[i].experts_of(layer);
       if (stack.has_groups && experts.empty() && (bits & router) == 0) continue;  // a dense layer
+      if (experts.empty() && fused.count(layer) != 0) continue;
       const bool beyond = !experts.empty() && experts.back().expert >= *expected;
       if (!beyond && (experts.size() == *expected || input_.folder.incomplete)) continue;
       DiagnosticValue found = static_cast<uint64_t>(experts.size());
@@ -312,39 +334,6 @@ void FamilyChecker::check_expert_numbers() {
   }
 }
 
-std::vector<std::string> FamilyChecker::missing_in_layer(size_t number, uint32_t layer,
-                                                         uint64_t stored) const {
-  const FamilyStack& stack = family_.stacks[number];
-  const std::span<const StoredExpert> experts = survey_.stacks[number].experts_of(layer);
-  std::array<uint64_t, 2> members{}, held{};
-  for (size_t e = 0; e < stack.names.entries.size(); ++e)
-    if (const char group = stack.names.entries[e].group; group != 0) {
-      ++members[group - 'A'];
-      held[group - 'A'] += stored >> e & 1;
-    }
-  // The group that the layer was meant to have: the complete one, else the one with more of it.
-  char group = 'A';
-  const bool complete_a = held[0] == members[0], complete_b = held[1] == members[1];
-  if (!complete_a && (complete_b || held[1] > held[0] || (held[0] == 0 && !experts.empty()))) group = 'B';
-  std::vector<std::string> missing;
-  for (size_t e = 0; e < stack.names.entries.size(); ++e) {
-    const FamilyEntry& entry = stack.names.entries[e];
-    if (entry.optional || (stored >> e & 1) || (entry.group != 0 && entry.group != group)) continue;
-    missing.emplace_back(entry.name);
-  }
-  for (const StoredExpert& expert : experts)
-    for (size_t e = 0; e < stack.experts.entries.size(); ++e)
-      if (!(expert.members >> e & 1))
-        missing.push_back(std::string(stack.expert_prefix) + std::to_string(expert.expert) + "." +
-                          std::string(stack.experts.entries[e].name));
-  if (missing.size() > kMaxListed) {
-    const size_t more = missing.size() - kMaxListed;
-    missing.resize(kMaxListed);
-    missing.push_back("and " + std::to_string(more) + " more");
-  }
-  return missing;
-}
-
 // CF012, CF013, CF014 of one stack.
 void FamilyChecker::check_stack(size_t number) {
   const FamilyStack& stack = family_.stacks[number];
@@ -362,7 +351,7 @@ void FamilyChecker::check_stack(size_t number) {
   if (height < count)
     add(Rule::CF012, prefix, {{"key", std::string(key)}, {"expected", count}, {"found", height}}, key);
   auto report = [&](uint32_t layer, uint64_t bits) {
-    std::vector<std::string> missing = missing_in_layer(number, layer, bits);
+    std::vector<std::string> missing = missing_in_layer(stack, stored, layer, bits);
     if (missing.empty()) return;
     const std::string path = prefix + std::to_string(layer);
     add(Rule::CF014, path, {{"layer", uint64_t{layer}}, {"tensors", std::move(missing)}});
@@ -398,7 +387,15 @@ void FamilyChecker::check_head(std::optional<TiedTensors>* tied) {
       for (std::string_view end : {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"})
         generates = generates || (name.is_string() && name.text.size() >= end.size() &&
                                   std::string_view(name.text).substr(name.text.size() - end.size()) == end);
-  if (known && is_tied && survey_.head_stored) add(Rule::CF021, head, {{"tensor", head}}, kTie);
+  if (known && is_tied && survey_.head_stored) {
+    const bool alone = head_is_embedding();
+    add(Rule::CF021, head,
+        {{"tensor", head},
+         {"detail", alone ? "the head is the embedding, " + quote_name(embedding) + " is not stored"
+                          : std::string("loaders drop it")}},
+        kTie);
+    if (alone) findings_.back().severity = Severity::kInfo;
+  }
   if (known && generates && !survey_.head_stored && !input_.folder.incomplete) {
     if (!is_tied && survey_.wrapper.empty()) add(Rule::CF020, head, {{"tensor", head}}, kTie);
     if (is_tied && declared) add(Rule::CF022, head, {{"tensor", head}, {"other", embedding}}, kTie);
@@ -417,8 +414,9 @@ void FamilyChecker::check_head(std::optional<TiedTensors>* tied) {
 }
 
 void FamilyChecker::check_tokens() {
-  if (!input_.folder.tokenizer_text || !survey_.embedding) return;
-  const Shape& shape = *tensors_[*survey_.embedding].shape;
+  const std::optional<size_t> embedding = head_is_embedding() ? survey_.head : survey_.embedding;
+  if (!input_.folder.tokenizer_text || !embedding) return;
+  const Shape& shape = *tensors_[*embedding].shape;
   if (shape.size() != 2) return;
   for (const auto& [token, id] : tokens_beyond(*input_.folder.tokenizer_text, shape[0]))
     add(Rule::CF030, token, {{"id", id}, {"token", token}, {"rows", shape[0]}});

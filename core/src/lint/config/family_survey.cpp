@@ -1,12 +1,17 @@
 #include "lint/config/family_survey.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <iterator>
 #include <tuple>
 
 #include "tftf/base/affix.h"
 
 namespace tftf {
 namespace {
+
+constexpr size_t kMaxListed = 24;  // missing names of one layer: more help nobody
 
 constexpr std::string_view kWrappers[] = {"module.", "_orig_mod.", "base_model.model.", "model.",
                                           "_fsdp_wrapped_module."};
@@ -80,6 +85,62 @@ FamilySurvey survey_family(const Family& family, std::span<const ConfigTensor> t
   }
   for (StoredStack& stack : survey.stacks) join_experts(stack.experts);
   return survey;
+}
+
+std::map<uint32_t, const ConfigTensor*> fused_experts(std::span<const ConfigTensor> tensors,
+                                                      std::string_view prefix,
+                                                      std::string_view expert_prefix) {
+  constexpr std::string_view kFused[] = {"gate_up_proj", "gate_proj", "up_proj", "down_proj"};
+  constexpr std::string_view kWeight = ".weight";
+  std::map<uint32_t, const ConfigTensor*> fused;
+  for (const ConfigTensor& tensor : tensors) {
+    std::string_view rest = tensor.name;
+    if (tensor.shape->size() != 3 || !starts_with(rest, prefix)) continue;
+    rest.remove_prefix(prefix.size());
+    const size_t dot = std::min(rest.find('.'), rest.size());
+    uint32_t layer = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + dot, layer);
+    if (error != std::errc() || end != rest.data() + dot || dot == rest.size()) continue;
+    rest.remove_prefix(dot + 1);
+    if (!starts_with(rest, expert_prefix)) continue;
+    rest.remove_prefix(expert_prefix.size());
+    if (ends_with(rest, kWeight)) rest.remove_suffix(kWeight.size());
+    if (std::find(std::begin(kFused), std::end(kFused), rest) != std::end(kFused))
+      fused.emplace(layer, &tensor);
+  }
+  return fused;
+}
+
+std::vector<std::string> missing_in_layer(const FamilyStack& stack, const StoredStack& stored, uint32_t layer,
+                                          uint64_t bits) {
+  const std::span<const StoredExpert> experts = stored.experts_of(layer);
+  std::array<uint64_t, 2> members{}, held{};
+  for (size_t e = 0; e < stack.names.entries.size(); ++e)
+    if (const char group = stack.names.entries[e].group; group != 0) {
+      ++members[group - 'A'];
+      held[group - 'A'] += bits >> e & 1;
+    }
+  // The group that the layer was meant to have: the complete one, else the one with more of it.
+  char group = 'A';
+  const bool complete_a = held[0] == members[0], complete_b = held[1] == members[1];
+  if (!complete_a && (complete_b || held[1] > held[0] || (held[0] == 0 && !experts.empty()))) group = 'B';
+  std::vector<std::string> missing;
+  for (size_t e = 0; e < stack.names.entries.size(); ++e) {
+    const FamilyEntry& entry = stack.names.entries[e];
+    if (entry.optional || (bits >> e & 1) || (entry.group != 0 && entry.group != group)) continue;
+    missing.emplace_back(entry.name);
+  }
+  for (const StoredExpert& expert : experts)
+    for (size_t e = 0; e < stack.experts.entries.size(); ++e)
+      if (!(expert.members >> e & 1))
+        missing.push_back(std::string(stack.expert_prefix) + std::to_string(expert.expert) + "." +
+                          std::string(stack.experts.entries[e].name));
+  if (missing.size() > kMaxListed) {
+    const size_t more = missing.size() - kMaxListed;
+    missing.resize(kMaxListed);
+    missing.push_back("and " + std::to_string(more) + " more");
+  }
+  return missing;
 }
 
 }  // namespace tftf

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,5 +41,15 @@ struct FamilySurvey {
 
 // `companions` as in find_place.
 FamilySurvey survey_family(const Family& family, std::span<const ConfigTensor> tensors, bool companions);
+
+// By layer a tensor that holds all experts one after the other, where there is one: "PREFIX" + number + "." +
+// `expert_prefix` + one of the known names.
+std::map<uint32_t, const ConfigTensor*> fused_experts(std::span<const ConfigTensor> tensors,
+                                                      std::string_view prefix,
+                                                      std::string_view expert_prefix);
+
+// Names that a layer lacks of the table; `bits`: what it stores, as in StoredStack::layers.
+std::vector<std::string> missing_in_layer(const FamilyStack& stack, const StoredStack& stored, uint32_t layer,
+                                          uint64_t bits);
 
 }  // namespace tftf

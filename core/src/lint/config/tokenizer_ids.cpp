@@ -45,7 +45,12 @@ class TokenReader final : public JsonHandler {
     places_.push_back(next);
   }
   void on_end_object(uint64_t) override {
-    if (place() == Place::kAddedToken && id_ && content_) added_.take(*content_, *id_, rows_);
+    if (place() == Place::kAddedToken && id_) {
+      if (content_)
+        added_.take(*content_, *id_, rows_);
+      else if (*id_ >= rows_)
+        added_.tokens.emplace_back("", *id_);  // each is one of its own
+    }
     places_.pop_back();
     value();
   }

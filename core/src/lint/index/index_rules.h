@@ -17,10 +17,11 @@ struct ShardUse {
   enum class Status : uint8_t { kUnsafe, kForeign, kMissing, kOtherCase, kPresent };
   std::string_view name;
   Status status = Status::kPresent;
-  std::string_view reason;       // kUnsafe
-  std::optional<uint32_t> file;  // in Tree::files: the file meant (kPresent, kOtherCase)
-  uint64_t tensors = 0;          // mapped to it
-  uint64_t offset = 0;           // of the first of their keys
+  std::string_view reason;  // kUnsafe
+  std::optional<uint32_t>
+      file;              // in Tree::files: the file meant (kPresent, kOtherCase; kForeign: of other case)
+  uint64_t tensors = 0;  // mapped to it
+  uint64_t offset = 0;   // of the first of their keys
 
   // False when only the earlier ones of equal keys name it.
   bool used() const { return tensors != 0; }

@@ -95,7 +95,7 @@ void check_shard_names(FindingList& findings, const Tree& tree, const IndexDocum
     if (use.status == ShardUse::Status::kForeign) report(Rule::IX014);
     if (use.status == ShardUse::Status::kMissing)
       if (Diagnostic* finding = report(Rule::IX011)) finding->values.emplace_back("count", use.tensors);
-    if (use.status == ShardUse::Status::kOtherCase)
+    if (use.file && use.status != ShardUse::Status::kPresent)
       if (Diagnostic* finding = report(Rule::IX034))
         finding->values.emplace_back("actual", std::string(tree.files[*use.file].path));
   }
@@ -237,11 +237,14 @@ std::vector<ShardUse> find_shards(const Tree& tree, const TreeFolder& folder, co
       use.reason = *reason;
       continue;
     }
+    const std::string path = shard_path(folder.path, use.name);
     if (!ends_with(use.name, ".safetensors")) {
       use.status = ShardUse::Status::kForeign;
+      if (!tree.find(path))
+        if (const std::optional<std::string_view> actual = tree.find_other_case(path))
+          use.file = tree.find(*actual);
       continue;
     }
-    const std::string path = shard_path(folder.path, use.name);
     use.file = tree.find(path);
     if (use.file) continue;
     use.status = ShardUse::Status::kMissing;

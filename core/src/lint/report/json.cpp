@@ -137,6 +137,15 @@ std::string json_report(const LintReport& report) {
   OrderedJson messages = OrderedJson::array();
   for (const Issue& issue : report.issues.issues) messages.push_back(issue_json(issue, several));
 
+  OrderedJson skipped = OrderedJson::array();
+  for (size_t number = 0; number < report.inputs.size(); ++number) {
+    for (const std::string& link : report.inputs[number].skipped_links) {
+      OrderedJson item = {{"file", link}};
+      if (several) item["input"] = number;
+      skipped.push_back(std::move(item));
+    }
+  }
+
   OrderedJson out;
   out["validator"] = {{"name", "tftf-lint"}, {"version", version()}};
   out["input"] = several ? given : given[0];
@@ -147,7 +156,17 @@ std::string json_report(const LintReport& report) {
                    {"numHints", json_integer(report.issues.counts[3])},
                    {"messages", std::move(messages)},
                    {"truncated", report.issues.truncated()}};
-  out["info"] = {{"files", std::move(files)}, {"folders", std::move(folders)}};
+  if (report.baseline) {
+    OrderedJson stale = OrderedJson::array();
+    for (const BaselineEntry& entry : report.baseline->stale)
+      stale.push_back({{"rule", entry.rule},
+                       {"file", entry.file},
+                       {"subject", entry.subject ? OrderedJson(*entry.subject) : OrderedJson(nullptr)},
+                       {"count", json_integer(entry.count)}});
+    out["baseline"] = {{"known", json_integer(report.baseline->known)}, {"stale", std::move(stale)}};
+  }
+  out["info"] = {
+      {"files", std::move(files)}, {"folders", std::move(folders)}, {"skippedLinks", std::move(skipped)}};
   return json_text(out);
 }
 

@@ -103,7 +103,7 @@ std::string junit_report(const LintReport& report) {
   for (const auto& [key, suite] : suites) {
     uint64_t tests = 0;
     for (const RuleInfo& info : all_rules())
-      if (is_checked(report, info.rule) && belongs(info.rule, suite.is_folder)) ++tests;
+      if (is_rule_checked(report, info.rule) && belongs(info.rule, suite.is_folder)) ++tests;
     const std::string place = xml(escape_text(place_of(report.inputs[key.first], key.second)));
     std::string cases;
     uint64_t failures = 0;

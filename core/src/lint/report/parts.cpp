@@ -92,7 +92,7 @@ std::string plain_template(std::string_view text) {
   return out;
 }
 
-bool is_checked(const LintReport& report, Rule rule) {
+bool is_rule_checked(const LintReport& report, Rule rule) {
   return report.policy.reports(rule) && (report.with_data || !needs_data(rule)) &&
          (report.with_base || !needs_base(rule));
 }
@@ -101,7 +101,7 @@ RuleCounts count_rules(const LintReport& report) {
   RuleCounts counts;
   for (const RuleInfo& info : all_rules()) {
     ++counts.total;
-    if (is_checked(report, info.rule))
+    if (is_rule_checked(report, info.rule))
       ++counts.checked;
     else if (report.policy.reports(info.rule))
       ++(needs_data(info.rule) ? counts.need_data : counts.need_base);

@@ -34,8 +34,6 @@ struct RuleCounts {
   uint64_t need_base = 0;
 };
 RuleCounts count_rules(const LintReport& report);
-// The rule was evaluated in this run.
-bool is_checked(const LintReport& report, Rule rule);
 
 // "model.safetensors: 4 bytes after …" without the repeated file where the place stands before it
 // anyway.

@@ -17,13 +17,31 @@ Error usage(std::string message) {
   return error;
 }
 
+// Ids in any case.
 Result<Rule> parse_rule(std::string_view id) {
-  const std::optional<Rule> rule = find_rule(id);
+  std::string upper(id);
+  for (char& c : upper)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  const std::optional<Rule> rule = find_rule(upper);
   if (rule) return *rule;
   return usage("There is no rule " + quote_name(id) + ". The list: tftf-lint rules.");
 }
 
-std::string level_names() { return "error, warning, info or hint"; }
+std::string level_names() { return "error, warning, info, hint or off"; }
+
+constexpr std::string_view kOff = "off";
+
+using SeverityChoice = std::pair<Rule, std::optional<Severity>>;  // nothing: off
+
+void take_choice(LintPolicy& policy, const SeverityChoice& choice) {
+  // The last word about a rule counts.
+  policy.off.erase(std::remove(policy.off.begin(), policy.off.end(), choice.first), policy.off.end());
+  if (choice.second) {
+    policy.overrides.emplace_back(choice.first, *choice.second);
+  } else {
+    policy.off.push_back(choice.first);
+  }
+}
 
 // One member of the configuration: a list of rule ids.
 Result<std::vector<Rule>> rules_of(const JsonValue& value, const std::string& where) {
@@ -40,12 +58,11 @@ Result<std::vector<Rule>> rules_of(const JsonValue& value, const std::string& wh
   return rules;
 }
 
-Result<std::vector<std::pair<Rule, Severity>>> overrides_of(const JsonValue& value,
-                                                            const std::string& where) {
+Result<std::vector<SeverityChoice>> overrides_of(const JsonValue& value, const std::string& where) {
   if (!value.is_object())
     return usage(where + " is a JSON " + std::string(json_kind_name(value.kind)) +
                  "; an object of rule ids and levels is expected.");
-  std::vector<std::pair<Rule, Severity>> overrides;
+  std::vector<SeverityChoice> overrides;
   for (const JsonValue::Member& member : value.members) {
     Result<Rule> rule = parse_rule(member.first);
     if (!rule) return usage(where + ": " + rule.error().message);
@@ -54,10 +71,11 @@ Result<std::vector<std::pair<Rule, Severity>>> overrides_of(const JsonValue& val
     if (const std::optional<int64_t> number = member.second.as_integer();
         number && *number >= 0 && *number <= 3)
       level = static_cast<Severity>(*number);
-    if (!level)
+    const bool off = member.second.is_string() && member.second.text == kOff;
+    if (!level && !off)
       return usage(where + " gives " + member.first + " the level " + member.second.brief() + "; " +
                    level_names() + " is expected.");
-    overrides.emplace_back(*rule, *level);
+    overrides.emplace_back(*rule, level);
   }
   return overrides;
 }
@@ -82,6 +100,7 @@ Result<std::vector<Rule>> rules_of_lists(const std::vector<std::string>& lists) 
 }  // namespace
 
 bool LintPolicy::reports(Rule rule) const {
+  if (std::find(off.begin(), off.end(), rule) != off.end()) return false;
   if (!only.empty()) return std::find(only.begin(), only.end(), rule) != only.end();
   return std::find(ignore.begin(), ignore.end(), rule) == ignore.end();
 }
@@ -104,17 +123,17 @@ Result<std::vector<Rule>> parse_rule_list(std::string_view list) {
   return rules;
 }
 
-Result<std::pair<Rule, Severity>> parse_severity_override(std::string_view text) {
+Result<SeverityChoice> parse_severity_override(std::string_view text) {
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos)
     return usage("--severity takes ID=LEVEL, such as ST051=error, not " + quote_name(text) + ".");
   Result<Rule> rule = parse_rule(text.substr(0, equals));
   if (!rule) return std::move(rule).error();
   const std::optional<Severity> level = find_severity(text.substr(equals + 1));
-  if (!level)
+  if (!level && text.substr(equals + 1) != kOff)
     return usage("There is no level " + quote_name(text.substr(equals + 1)) + "; " + level_names() +
                  " is expected.");
-  return std::pair(*rule, *level);
+  return SeverityChoice(*rule, level);
 }
 
 Result<Severity> parse_fail_level(std::string_view text) {
@@ -145,7 +164,7 @@ Result<LintConfig> parse_lint_config(std::string_view file, std::string_view tex
     } else if (member.first == "override") {
       if (const JsonValue::Member* twice = repeated_member(member.second))
         return usage(key + " names " + quote_name(twice->first) + " twice.");
-      Result<std::vector<std::pair<Rule, Severity>>> overrides = overrides_of(member.second, key);
+      Result<std::vector<SeverityChoice>> overrides = overrides_of(member.second, key);
       if (!overrides) return std::move(overrides).error();
       config.overrides = std::move(*overrides);
     } else if (member.first == "max-issues") {
@@ -167,7 +186,12 @@ void merge_config(LintPolicy& policy, const LintConfig& config, bool max_issues_
     policy.only = config.only;
     policy.ignore = config.ignore;
   }
-  policy.overrides.insert(policy.overrides.begin(), config.overrides.begin(), config.overrides.end());
+  for (const SeverityChoice& choice : config.overrides) {
+    const bool said = std::any_of(policy.overrides.begin(), policy.overrides.end(),
+                                  [&](const auto& own) { return own.first == choice.first; }) ||
+                      std::find(policy.off.begin(), policy.off.end(), choice.first) != policy.off.end();
+    if (!said) take_choice(policy, choice);
+  }
   if (config.max_issues && !max_issues_given) policy.max_issues = *config.max_issues;
 }
 
@@ -181,9 +205,9 @@ Result<LintPolicy> make_policy(const PolicyWords& words) {
   policy.only = std::move(*only);
   policy.ignore = std::move(*ignore);
   for (const std::string& text : words.severities) {
-    Result<std::pair<Rule, Severity>> entry = parse_severity_override(text);
+    Result<SeverityChoice> entry = parse_severity_override(text);
     if (!entry) return std::move(entry).error();
-    policy.overrides.push_back(*entry);
+    take_choice(policy, *entry);
   }
   if (words.max_issues) policy.max_issues = *words.max_issues;
   if (!words.fail_on.empty()) {

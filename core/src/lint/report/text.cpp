@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "lint/report/parts.h"
 #include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
+#include "tftf/base/natural_order.h"
 #include "tftf/base/utf8.h"
 
 namespace tftf {
@@ -91,14 +93,130 @@ std::map<Rule, Spread> find_spreads(const LintReport& report) {
   return spreads;
 }
 
+// A message with the numbers between the dots of names taken out: the same for every layer and expert.
+std::string layerless(const std::string& text) {
+  const auto digit = [&](size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at + 1;
+    if (text[at] == '.') {
+      while (digit(end)) ++end;
+      const char after = end < text.size() ? text[end] : ' ';
+      const bool named = after == '"' || (after == '.' && end + 1 < text.size() && text[end + 1] != ' ');
+      if (end > at + 1 && named) {
+        out += ".#";
+        at = end;
+        continue;
+      }
+      end = at + 1;
+    }
+    out.append(text, at, end - at);
+    at = end;
+  }
+  return out;
+}
+
+// What findings that say the same of several layers have in common; the message itself for others.
+std::string common_text(const Diagnostic& finding) {
+  Diagnostic alike = finding;
+  for (auto& [name, value] : alike.values)
+    if (name == "layer") value = std::string("#");
+  return layerless(message(alike));
+}
+
+bool reads_before(const Issue* a, const Issue* b) {
+  const Diagnostic& left = a->finding;
+  const Diagnostic& right = b->finding;
+  if (left.offset != right.offset) return left.offset < right.offset;
+  if (left.rule != right.rule) return rule_info(left.rule).id < rule_info(right.rule).id;
+  if (left.subject && right.subject) return natural_less(*left.subject, *right.subject);
+  return !left.subject && right.subject;
+}
+
+// The issues of one file: those that say the same of several layers are told once.
+std::string block_text(std::vector<const Issue*> issues, const TextStyle& style) {
+  std::stable_sort(issues.begin(), issues.end(), reads_before);
+  struct Alike {
+    const Issue* first = nullptr;
+    uint64_t count = 0;
+  };
+  std::vector<Alike> groups;
+  std::map<std::tuple<Rule, Severity, std::string>, size_t> known;
+  for (const Issue* issue : issues) {
+    std::string pattern = common_text(issue->finding);
+    if (style.verbose || pattern == message(issue->finding)) {
+      groups.push_back({issue, 1});
+      continue;
+    }
+    const auto [at, fresh] =
+        known.try_emplace({issue->finding.rule, issue->severity, pattern}, groups.size());
+    if (fresh) groups.push_back({issue, 0});
+    ++groups[at->second].count;
+  }
+  std::string out;
+  for (const Alike& group : groups)
+    out += issue_line(*group.first, group.count > 1 ? std::to_string(group.count) + " alike, first: " : "",
+                      style.colour);
+  return out;
+}
+
+constexpr size_t kShownNames = 5;
+
+// "a, b, c, and 4 more".
+std::string name_list(const std::vector<std::string>& names) {
+  std::string out;
+  const size_t shown = names.size() <= kShownNames + 1 ? names.size() : kShownNames;
+  for (size_t i = 0; i < shown; ++i) out += (i == 0 ? "" : ", ") + names[i];
+  if (shown < names.size()) out += ", and " + std::to_string(names.size() - shown) + " more";
+  return out;
+}
+
+std::string skipped_text(const LintReport& report) {
+  std::vector<std::string> names;
+  for (const ReportInput& input : report.inputs)
+    for (const std::string& link : input.skipped_links) names.push_back(escape_text(place_of(input, link)));
+  if (names.empty()) return {};
+  return "not followed: " + count_text(names.size(), "link") +
+         " out of the folder or to nothing: " + name_list(names) + "\n";
+}
+
+std::string baseline_summary(const LintReport& report) {
+  if (!report.baseline) return {};
+  std::string out = count_text(report.baseline->known, "finding") + " known by the baseline";
+  uint64_t stale = 0;
+  std::vector<std::string> names;
+  for (const BaselineEntry& entry : report.baseline->stale) {
+    stale += entry.count;
+    names.push_back(escape_text(entry.rule) + " " + escape_text(entry.file) +
+                    (entry.subject ? " " + quote_name(*entry.subject) : ""));
+  }
+  if (stale != 0)
+    out += "; " + std::to_string(stale) + " of it not found any more: " + name_list(names) +
+           " (--write-baseline writes it anew)";
+  return out + ".\n";
+}
+
+// What was read of the PATHs: files of weights, and where there are none the indexes and folders instead.
+std::string checked_text(const LintReport& report) {
+  uint64_t files = 0, indexes = 0, folders = 0;
+  for (const ReportInput& input : report.inputs) {
+    files += input.files.size();
+    folders += input.folders.size();
+    for (const LintedFolder& folder : input.folders) indexes += folder.indexes.size();
+  }
+  if (files != 0) return ", " + count_text(files, "file");
+  std::string out;
+  if (indexes != 0) out += ", " + std::to_string(indexes) + (indexes == 1 ? " index" : " indexes");
+  if (folders != 0) out += ", " + count_text(folders, "folder");
+  return out + "; no .safetensors file was found";
+}
+
 std::string summary(const LintReport& report, bool colour) {
   const RuleCounts rules = count_rules(report);
   const IssueList& list = report.issues;
   const bool clean = std::all_of(list.counts.begin(), list.counts.end(), [](uint64_t n) { return n == 0; });
   std::string out = list.failed ? painted("✖ failed", "1;31", colour) : painted("✔ passed", "1;32", colour);
   out += ": " + (clean ? "no findings" : totals_text(list)) + ".\n";
-  uint64_t files = 0;
-  for (const ReportInput& input : report.inputs) files += input.files.size();
   out += std::to_string(rules.checked) + " of " + std::to_string(rules.total) + " rules checked";
   std::string more;
   if (rules.need_data != 0) more = std::to_string(rules.need_data) + " more need --data";
@@ -106,12 +224,12 @@ std::string summary(const LintReport& report, bool colour) {
     more += (more.empty() ? "" : ", ") + std::to_string(rules.need_base) +
             (more.empty() ? " more need" : "") + " --base";
   if (!more.empty()) out += " (" + more + ")";
-  out += files == 0 ? "; no .safetensors file was found" : ", " + count_text(files, "file");
+  out += checked_text(report);
   if (report.policy.fail_on != Severity::kError)
     out += "; fails from " + std::string(severity_name(report.policy.fail_on)) + " on";
   out += ".";
   if (!report.timestamp.empty()) out += " " + report.timestamp;
-  return out + "\n";
+  return out + "\n" + baseline_summary(report) + skipped_text(report);
 }
 
 std::string explanation(const RuleInfo& info, bool colour) {
@@ -130,13 +248,16 @@ std::string text_report(const LintReport& report, const TextStyle& style) {
   const auto shown = [&](Severity severity) { return !style.quiet || severity <= report.policy.fail_on; };
   std::map<Rule, Spread> spreads;
   if (!style.verbose) spreads = find_spreads(report);
-  std::map<std::pair<uint32_t, std::string>, std::string> blocks;  // by PATH and file
+  using Place = std::pair<uint32_t, std::string>;  // PATH and file
+  std::map<Place, std::vector<const Issue*>> issues;
+  std::map<Place, std::string> blocks;
   std::set<Rule> fired;
   for (const Issue& issue : report.issues.issues) {
     fired.insert(issue.finding.rule);
     if (shown(issue.severity) && spreads.count(issue.finding.rule) == 0)
-      blocks[{issue.input, issue.finding.file}] += issue_line(issue, "", style.colour);
+      issues[{issue.input, issue.finding.file}].push_back(&issue);
   }
+  for (auto& [place, list] : issues) blocks[place] = block_text(std::move(list), style);
   for (const CutIssues& cut : report.issues.cut) {
     const std::string text =
         "… and " + std::to_string(cut.count) + " more " + std::string(rule_info(cut.rule).id);

@@ -40,9 +40,25 @@ void FolderFrame::drop(TensorRef tensor, std::string reason) {
 }
 
 Result<bool> FolderFrame::side(std::string_view name, bool required) {
+  const auto& files = context.source.checkpoint().listing.files;
+  const auto entry =
+      std::find_if(files.begin(), files.end(), [&](const FileEntry& file) { return file.name == name; });
   const bool there = context.source.has_file(name);
+  const bool unusable = entry != files.end() && (!there || !entry->unreadable.empty());
+  const std::string reason = !unusable                   ? ""
+                             : entry->unreadable.empty() ? "it is not a regular file"
+                                                         : entry->unreadable;
+  if (unusable && (required || there)) {
+    return Error{.code = ErrorCode::kIoRead,
+                 .message = "File " + quote_name(name) +
+                            " would be copied and cannot be read: " + escape_text(reason) + ".",
+                 .file = std::string(name)};
+  }
   if (there) {
     sides_.push_back({.name = std::string(name)});
+  } else if (unusable) {
+    account.warnings.push_back("File " + quote_name(name) + " is not taken along: " + escape_text(reason) +
+                               ".");
   } else if (required) {
     return Error{.code = ErrorCode::kRefusedMissing,
                  .message = quote_name(name) + " is not in " + quote_name(context.request.input) +

@@ -336,8 +336,9 @@ class RansRepack final : public FolderTool {
       for (const FileEntry& file : existing->listing.files) {
         const bool ours = std::any_of(files.begin(), files.end(),
                                       [&](const PlannedFile& planned) { return planned.name == file.name; });
-        const bool earlier = file.name == kManifestName || (!ours && file.name.starts_with(kRansPrefix) &&
-                                                            file.name.ends_with(".safetensors"));
+        const bool manifest = file.name == kManifestName && !frame.context.request.continues;
+        const bool earlier =
+            manifest || (!ours && file.name.starts_with(kRansPrefix) && file.name.ends_with(".safetensors"));
         if (!earlier) continue;
         return Error{.code = ErrorCode::kRefusedOutput,
                      .message = "The output folder holds " + quote_name(file.name) +

@@ -24,7 +24,8 @@ struct FolderRequest {
   std::string output{};  // as given
   bool dry_run = false;
   bool overwrite = false;
-  bool strict = false;  // what a reader would misread is refused, whatever the format
+  bool continues = false;  // an earlier run of this was interrupted: what it has written is no obstacle
+  bool strict = false;     // what a reader would misread is refused, whatever the format
   uint64_t tile_bytes = kDefaultTileBytes;
 };
 
