@@ -223,7 +223,7 @@ uint64_t scale_values(const KernelTable& kernels, const RowScales& row, uint64_t
   const bool rounds = rounds_codes(l);
   if (rounds) round_values(kernels, l.arithmetic, values, count);
   uint64_t infinite = 0;
-  const bool careful_codes = l.codes == Codes::kElements && l.code_dtype != DType::I8;
+  const bool careful_codes = rounds || (l.codes == Codes::kElements && l.code_dtype != DType::I8);
   for (uint64_t at = 0; at < count;) {
     const uint64_t group = row.group(column + at);
     const uint64_t run = std::min(row.run(column + at), count - at);

@@ -66,7 +66,7 @@ class Detection {
     if (!ours_ || section == nullptr || section->find("config_groups") == nullptr) return;
     Result<ct::Config> config = ct::parse_config(*section);
     if (!config) {
-      scan.note(scan.config().section_place + ": " + config.error().message);
+      config_fault_ = scan.config().section_place + ": " + config.error().message;
       return;
     }
     schemes_.emplace(*std::move(config));
@@ -77,6 +77,18 @@ class Detection {
   }
 
   void run() {
+    find_all();
+    if (config_fault_.empty()) return;
+    // A configuration that its own parser refuses decides nothing, and nothing may be decided without it.
+    if (config_fault_.back() == '.') config_fault_.pop_back();
+    if (first_layout_.empty())
+      scan_.note(config_fault_);
+    else
+      scan_.problem(first_layout_, first_module_, config_fault_, {});
+  }
+
+ private:
+  void find_all() {
     for (TensorRef compressed : scan_.ending(".compressed")) sparse(compressed);
     for (TensorRef packed : scan_.ending(".weight_packed")) packed_weight(packed);
     for (TensorRef scale : scan_.ending(".weight_scale"))
@@ -93,7 +105,6 @@ class Detection {
         "are not what the configuration says: their tensors decide");
   }
 
- private:
   Module start(const QuantFormat& format, std::string_view name, TensorRef weight,
                std::string_view role) const {
     Module module{name, {}};
@@ -136,7 +147,10 @@ class Detection {
     claim(std::move(module.match));
   }
   void claim(QuantMatch match) {
-    if (first_layout_.empty()) first_layout_ = match.layout;
+    if (first_layout_.empty()) {
+      first_layout_ = match.layout;
+      first_module_ = match.module;
+    }
     scan_.claim(std::move(match));
   }
 
@@ -341,6 +355,7 @@ class Detection {
   bool ours_;
   std::optional<ct::Schemes> schemes_{};
   std::string_view first_layout_{};
+  std::string first_module_{}, config_fault_{};
   Tally ignored_{}, unconfigured_{}, contradicted_{};
 };
 

@@ -122,6 +122,9 @@ std::string fit_scales(Layout& layout, const Shape& scales, const Args* args, bo
     return "weight_scale is " + shape_text(grid) + ", which is no grid over " +
            shape_text({layout.rows, layout.columns});
   }
+  if (!covers_grid(layout, scales))
+    return "weight_scale is " + shape_text(scales) + " for " + std::to_string(layout.matrices) +
+           " matrices of " + shape_text({layout.rows, layout.columns});
   if (args != nullptr) {
     const Shape expected = expected_scales(*args, layout);
     agrees = grid == expected || (element_count(grid) == 1 && element_count(expected) == 1) ||
