@@ -46,6 +46,8 @@ class LayoutScan {
   // A broken module: `parts` are not offered to later families.
   void problem(std::string_view layout, std::string_view module, std::string what,
                std::initializer_list<std::optional<TensorRef>> parts);
+  // The same for a module all of whose tensors are known.
+  void problem(const QuantMatch& match, std::string what);
   // A warning; equal ones are kept once.
   void note(std::string text);
 

@@ -94,7 +94,8 @@ class Dequant final : public Pipe {
                                 " no scale: the codes are taken for the values.");
     stream.dequantises = true;
     stream.adds_format = true;
-    if (work.dtypes.size() == 1) stream.result_dtype = *work.dtypes.begin();
+    if (work.dtypes.size() == 1 && is_floating(*work.dtypes.begin()))
+      stream.result_dtype = *work.dtypes.begin();
     TFTF_TRY(restamp(stream, work.names, {}));
     drop(stream, work);
     return {};
