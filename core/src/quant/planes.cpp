@@ -55,41 +55,64 @@ void pack_down(const PlaneForm& form, RowRange rows, const uint8_t* values, std:
   });
 }
 
-template <bool kAwq>
-uint64_t field_of_column(uint64_t column) {
-  constexpr std::array<uint8_t, 8> kField = {0, 4, 1, 5, 2, 6, 3, 7};
-  return kAwq ? column / 8 * 8 + kField[to_size(column % 8)] : column;
+// Words of whole fields.
+template <uint32_t kBits, bool kAwq>
+void unpack_row(const PlaneForm& form, const std::byte* in, uint8_t* values) {
+  constexpr uint32_t kFields = 32 / kBits, kMask = (1u << kBits) - 1;
+  for (uint64_t c = 0; c < form.columns; c += kFields) {
+    const uint32_t word = load_word(in + to_size(c / kFields * 4));
+    for (uint32_t f = 0; f < kFields; ++f)
+      values[to_size(c) + (kAwq ? kAwqOrder[f] : f)] =
+          static_cast<uint8_t>(((word >> f * kBits) - form.shift) & kMask);
+  }
+}
+
+template <uint32_t kBits, bool kAwq>
+void pack_row(const PlaneForm& form, const uint8_t* values, std::byte* out) {
+  constexpr uint32_t kFields = 32 / kBits, kMask = (1u << kBits) - 1;
+  for (uint64_t c = 0; c < form.columns; c += kFields) {
+    uint32_t word = 0;
+    for (uint32_t f = 0; f < kFields; ++f)
+      word |= ((values[to_size(c) + (kAwq ? kAwqOrder[f] : f)] + form.shift) & kMask) << f * kBits;
+    store_word(out + to_size(c / kFields * 4), word);
+  }
+}
+
+// Fields that cross words.
+void unpack_row_of_3(const PlaneForm& form, const std::byte* in, uint8_t* values) {
+  for (uint64_t c = 0; c < form.columns; ++c)
+    values[to_size(c)] = static_cast<uint8_t>((field_at(in, c * 3, 3) - form.shift) & 7);
+}
+
+void pack_row_of_3(const PlaneForm& form, const uint8_t* values, std::byte* out) {
+  std::memset(out, 0, to_size(form.unit_bytes));
+  for (uint64_t c = 0; c < form.columns; ++c) {
+    const uint32_t field = (values[to_size(c)] + form.shift) & 7;
+    std::byte* word = out + to_size(c * 3 / 32 * 4);
+    const auto to = static_cast<uint32_t>(c * 3 % 32);
+    store_word(word, load_word(word) | field << to);
+    if (to > 29) store_word(word + 4, load_word(word + 4) | field >> (32 - to));
+  }
 }
 
 template <bool kAwq>
 void unpack_along(const PlaneForm& form, RowRange rows, const std::byte* in, uint8_t* values) noexcept {
-  const uint32_t mask = stored_mask(form);
-  for (uint64_t r = 0; r < rows.count; ++r) {
-    for (uint64_t c = 0; c < form.columns; ++c) {
-      const uint32_t field = field_at(in, field_of_column<kAwq>(c) * form.bits, form.bits);
-      values[to_size(c)] = static_cast<uint8_t>((field - form.shift) & mask);
-    }
-    in += to_size(form.unit_bytes);
-    values += to_size(form.columns);
-  }
+  const auto row = form.bits == 2   ? unpack_row<2, false>
+                   : form.bits == 3 ? unpack_row_of_3
+                   : form.bits == 4 ? unpack_row<4, kAwq>
+                                    : unpack_row<8, false>;
+  for (uint64_t r = 0; r < rows.count; ++r)
+    row(form, in + to_size(r * form.unit_bytes), values + to_size(r * form.columns));
 }
 
 template <bool kAwq>
 void pack_along(const PlaneForm& form, RowRange rows, const uint8_t* values, std::byte* out) noexcept {
-  const uint32_t mask = stored_mask(form);
-  for (uint64_t r = 0; r < rows.count; ++r) {
-    std::memset(out, 0, to_size(form.unit_bytes));
-    for (uint64_t c = 0; c < form.columns; ++c) {
-      const uint32_t field = (values[to_size(c)] + form.shift) & mask;
-      const uint64_t bit = field_of_column<kAwq>(c) * form.bits;
-      std::byte* word = out + to_size(bit / 32 * 4);
-      const auto to = static_cast<uint32_t>(bit % 32);
-      store_word(word, load_word(word) | field << to);
-      if (to + form.bits > 32) store_word(word + 4, load_word(word + 4) | field >> (32 - to));
-    }
-    out += to_size(form.unit_bytes);
-    values += to_size(form.columns);
-  }
+  const auto row = form.bits == 2   ? pack_row<2, false>
+                   : form.bits == 3 ? pack_row_of_3
+                   : form.bits == 4 ? pack_row<4, kAwq>
+                                    : pack_row<8, false>;
+  for (uint64_t r = 0; r < rows.count; ++r)
+    row(form, values + to_size(r * form.columns), out + to_size(r * form.unit_bytes));
 }
 
 }  // namespace
