@@ -57,7 +57,7 @@ void pack_down(const PlaneForm& form, RowRange rows, const uint8_t* values, std:
 
 // Words of whole fields.
 template <uint32_t kBits, bool kAwq>
-void unpack_row(const PlaneForm& form, const std::byte* in, uint8_t* values) {
+void unpack_words(const PlaneForm& form, const std::byte* in, uint8_t* values) {
   constexpr uint32_t kFields = 32 / kBits, kMask = (1u << kBits) - 1;
   for (uint64_t c = 0; c < form.columns; c += kFields) {
     const uint32_t word = load_word(in + to_size(c / kFields * 4));
@@ -68,7 +68,7 @@ void unpack_row(const PlaneForm& form, const std::byte* in, uint8_t* values) {
 }
 
 template <uint32_t kBits, bool kAwq>
-void pack_row(const PlaneForm& form, const uint8_t* values, std::byte* out) {
+void pack_words(const PlaneForm& form, const uint8_t* values, std::byte* out) {
   constexpr uint32_t kFields = 32 / kBits, kMask = (1u << kBits) - 1;
   for (uint64_t c = 0; c < form.columns; c += kFields) {
     uint32_t word = 0;
@@ -97,20 +97,20 @@ void pack_row_of_3(const PlaneForm& form, const uint8_t* values, std::byte* out)
 
 template <bool kAwq>
 void unpack_along(const PlaneForm& form, RowRange rows, const std::byte* in, uint8_t* values) noexcept {
-  const auto row = form.bits == 2   ? unpack_row<2, false>
+  const auto row = form.bits == 2   ? unpack_words<2, false>
                    : form.bits == 3 ? unpack_row_of_3
-                   : form.bits == 4 ? unpack_row<4, kAwq>
-                                    : unpack_row<8, false>;
+                   : form.bits == 4 ? unpack_words<4, kAwq>
+                                    : unpack_words<8, false>;
   for (uint64_t r = 0; r < rows.count; ++r)
     row(form, in + to_size(r * form.unit_bytes), values + to_size(r * form.columns));
 }
 
 template <bool kAwq>
 void pack_along(const PlaneForm& form, RowRange rows, const uint8_t* values, std::byte* out) noexcept {
-  const auto row = form.bits == 2   ? pack_row<2, false>
+  const auto row = form.bits == 2   ? pack_words<2, false>
                    : form.bits == 3 ? pack_row_of_3
-                   : form.bits == 4 ? pack_row<4, kAwq>
-                                    : pack_row<8, false>;
+                   : form.bits == 4 ? pack_words<4, kAwq>
+                                    : pack_words<8, false>;
   for (uint64_t r = 0; r < rows.count; ++r)
     row(form, values + to_size(r * form.columns), out + to_size(r * form.unit_bytes));
 }

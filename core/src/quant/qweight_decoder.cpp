@@ -181,7 +181,7 @@ inline bool put_value(float code, float zero, float scale, float& to) {
 }
 
 template <class T>
-uint64_t count_infinite(const T* values, uint64_t count, DType dtype) {
+uint64_t count_infinite_fields(const T* values, uint64_t count, DType dtype) {
   uint64_t found = 0;
   for (uint64_t i = 0; i < count; ++i) {
     if constexpr (sizeof(T) == 4) {
@@ -200,7 +200,7 @@ bool narrow(const KernelTable& kernels, DType to, const float* from, std::byte* 
 
 // All values that the codes of each group can have, then one look-up per code.
 template <uint32_t kBits, class T>
-bool look_up(const QweightRow& row, DType to, T* out) {
+bool look_up_fields(const QweightRow& row, DType to, T* out) {
   const QweightGeometry& g = row.g;
   bool infinite = false;
   for (uint64_t i = 0; i < g.groups; ++i) {
@@ -261,18 +261,18 @@ uint64_t decode_qweight_row(const QweightRow& row, DType to, T* out) {
   bool infinite = false;
   switch (row.g.bits) {
     case 2:
-      infinite = look_up<2>(row, to, out);
+      infinite = look_up_fields<2>(row, to, out);
       break;
     case 3:
-      infinite = look_up<3>(row, to, out);
+      infinite = look_up_fields<3>(row, to, out);
       break;
     case 4:
-      infinite = look_up<4>(row, to, out);
+      infinite = look_up_fields<4>(row, to, out);
       break;
     default:
       infinite = compute(row, to, out);
   }
-  return infinite ? count_infinite(out, row.g.inputs, to) : 0;
+  return infinite ? count_infinite_fields(out, row.g.inputs, to) : 0;
 }
 
 uint64_t decode_qweight(const Weight& weight, const DecodeTask& task, ElementRange piece, DType to,

@@ -47,14 +47,14 @@ uint64_t qweight_encode_scratch(const Encoded& encoded, uint64_t units) {
   return ceil_div(width, 16) * 16 * (sizeof(float) + 8) + ceil_div(width, e.group) * e.outputs;
 }
 
-struct GroupScale {
+struct QweightScale {
   float scale = 1.0f;
   int32_t zero = 0;
 };
 
 // As the quantiser of GPTQ does without its search, but for two things: a symmetric range reaches as far to both sides
 // whatever the signs of the values, and where a stored zero point cannot be 0 it is 1 in a range of one code less.
-GroupScale scale_of(const QweightEncoding& e, const float* values, uint64_t count) {
+QweightScale scale_of(const QweightEncoding& e, const float* values, uint64_t count) {
   float low = 0.0f, high = 0.0f;
   for (uint64_t i = 0; i < count; ++i) {
     low = std::min(low, values[to_size(i)]);
@@ -69,14 +69,14 @@ GroupScale scale_of(const QweightEncoding& e, const float* values, uint64_t coun
     low = -1.0f;
     high = 1.0f;
   }
-  GroupScale found{(high - low) / most, int32_t{1} << (e.bits - 1)};
+  QweightScale found{(high - low) / most, int32_t{1} << (e.bits - 1)};
   if (e.symmetric) return found;
   found.zero = static_cast<int32_t>(std::nearbyint(-low / found.scale));
   if (found.zero == 0 && e.v1) found = {(high - low) / (most - 1.0f), 1};
   return found;
 }
 
-void quantise_group(const KernelTable& kernels, const QweightEncoding& e, const GroupScale& group,
+void quantise_group(const KernelTable& kernels, const QweightEncoding& e, const QweightScale& group,
                     const float* values, uint64_t count, uint8_t* codes) {
   const int32_t most = (1 << e.bits) - 1, lowest = -group.zero, highest = most - group.zero;
   if (lowest >= INT8_MIN && highest <= INT8_MAX) {
@@ -147,7 +147,7 @@ uint64_t encode_qweight(const Encoded& encoded, const EncodeTask& task, ElementR
     for (uint64_t i = 0; i < groups; ++i) {
       const float* values = floats + to_size(i * e.group);
       const uint64_t count = std::min(e.group, width - i * e.group);
-      GroupScale group;
+      QweightScale group;
       if (task.kernels.largest_magnitude(values, count) >= kNoNumber) {
         for (uint64_t k = 0; k < count; ++k) lost += !std::isfinite(values[to_size(k)]);
       } else {

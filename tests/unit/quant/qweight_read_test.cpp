@@ -28,13 +28,14 @@ MemoryModel golden_model(const std::string& id) {
 
 Operation dequant_to(const std::string& dtype) { return {.id = "dequant", .options = {{"dtype", {dtype}}}}; }
 
-Result<TransformResult> dequantised(const MemoryModel& model, const std::string& dtype,
-                                    uint64_t tile = kDefaultTileBytes, TransformHostOptions host = {}) {
+Result<TransformResult> qweight_dequantised(const MemoryModel& model, const std::string& dtype,
+                                            uint64_t tile = kDefaultTileBytes,
+                                            TransformHostOptions host = {}) {
   TransformRequest request{.command = "dequant", .operations = {dequant_to(dtype)}, .tile_bytes = tile};
   return transform_in_memory(model, model.folder(), std::move(request), host);
 }
 
-MemoryModel model_of(const QweightModule& module, std::vector<TestTensor> tensors) {
+MemoryModel qweight_model_of(const QweightModule& module, std::vector<TestTensor> tensors) {
   MemoryModel model;
   model.files["model.safetensors"] = model_file(tensors);
   model.files["config.json"] = "{\"quantization_config\": " + section_of(module) + "}";
@@ -78,7 +79,7 @@ TEST_CASE("reference files of GPTQ, AWQ and auto-round, whatever the tiles and k
     const auto want = tensors_of(tftf_test::read_data(golden_folder(id) + "expected.safetensors"));
     for (const uint64_t tile : {uint64_t{1}, uint64_t{3000}, kDefaultTileBytes}) {
       for (const KernelTable* kernels : available_kernels()) {
-        const auto result = dequantised(model, "native", tile, {.kernels = kernels, .seed = 3});
+        const auto result = qweight_dequantised(model, "native", tile, {.kernels = kernels, .seed = 3});
         INFO((result ? "" : result.error().message));
         REQUIRE(result.ok());
         const auto got = result_tensors(*result);
@@ -113,9 +114,9 @@ TEST_CASE("odd shapes and orders are what the formula says") {
       for (size_t k = 0; k < module.index.size(); ++k)
         module.index[k] = static_cast<uint32_t>(k * 7 % module.groups());
     }
-    const MemoryModel model = model_of(module, tensors_of_module(module, "m"));
+    const MemoryModel model = qweight_model_of(module, tensors_of_module(module, "m"));
     for (const uint64_t tile : {uint64_t{1}, uint64_t{1000}, kDefaultTileBytes}) {
-      const auto result = dequantised(model, "float32", tile, {.seed = 5});
+      const auto result = qweight_dequantised(model, "float32", tile, {.seed = 5});
       INFO((result ? "" : result.error().message));
       REQUIRE(result.ok());
       check_weight(*result, weight_of(module));
@@ -127,13 +128,13 @@ TEST_CASE("without g_idx the groups follow each other, and only a configuration 
   const QweightModule module = random_module("gptq-v1", 4, 32, 96, 64, 5);
   std::vector<TestTensor> tensors = tensors_of_module(module, "m");
   tensors.pop_back();
-  const MemoryModel told = model_of(module, tensors);
-  const auto result = dequantised(told, "float32");
+  const MemoryModel told = qweight_model_of(module, tensors);
+  const auto result = qweight_dequantised(told, "float32");
   REQUIRE(result.ok());
   check_weight(*result, weight_of(module));
   MemoryModel untold = told;
   untold.files["config.json"] = "{}";
-  const auto refused = dequantised(untold, "float32");
+  const auto refused = qweight_dequantised(untold, "float32");
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().message.find("\"m.weight\"") != std::string::npos);
 }
@@ -153,7 +154,7 @@ TEST_CASE("auto-round adds one without a modulus, and says what its words mean")
   for (auto& row : wide.zeros)
     for (uint32_t& zero : row) zero = zero == 0 ? 16 : zero;
   model.files["config.json"] = config(R"(, "packing_format": "auto_round:auto_gptq", "sym": false)");
-  const auto first = dequantised(model, "float32");
+  const auto first = qweight_dequantised(model, "float32");
   REQUIRE(first.ok());
   check_weight(*first, weight_of(wide));
   QweightModule native = module;  // the same tensors, every zero point one less
@@ -165,12 +166,12 @@ TEST_CASE("auto-round adds one without a modulus, and says what its words mean")
     INFO(packing);
     model.files["config.json"] =
         config(", \"packing_format\": \"" + std::string(packing) + "\", \"sym\": false");
-    const auto result = dequantised(model, "float32");
+    const auto result = qweight_dequantised(model, "float32");
     REQUIRE(result.ok());
     check_weight(*result, weight_of(native));
   }
   model.files["config.json"] = config("");
-  const auto unknown = dequantised(model, "float32");
+  const auto unknown = qweight_dequantised(model, "float32");
   REQUIRE_FALSE(unknown.ok());
   CHECK(unknown.error().message.find("packing_format") != std::string::npos);
 }
@@ -178,12 +179,12 @@ TEST_CASE("auto-round adds one without a modulus, and says what its words mean")
 TEST_CASE("an index outside of the groups is refused, and looked at as NaN") {
   QweightModule module = random_module("gptq-v1", 4, 32, 64, 32, 6);
   module.index[63] = 2;
-  const MemoryModel model = model_of(module, tensors_of_module(module, "m"));
-  const auto refused = dequantised(model, "float32");
+  const MemoryModel model = qweight_model_of(module, tensors_of_module(module, "m"));
+  const auto refused = qweight_dequantised(model, "float32");
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().tensor == "m.weight");
   module.index[63] = UINT32_MAX;
-  CHECK_FALSE(dequantised(model_of(module, tensors_of_module(module, "m")), "float16").ok());
+  CHECK_FALSE(qweight_dequantised(qweight_model_of(module, tensors_of_module(module, "m")), "float16").ok());
 }
 
 TEST_CASE("scales that are not finite give canonical NaN and counted infinities") {
@@ -195,9 +196,9 @@ TEST_CASE("scales that are not finite give canonical NaN and counted infinities"
   for (const uint32_t bits : {4u, 8u}) {
     QweightModule one = module;
     one.bits = bits;
-    const MemoryModel model = model_of(one, tensors_of_module(one, "m"));
+    const MemoryModel model = qweight_model_of(one, tensors_of_module(one, "m"));
     for (const char* dtype : {"float32", "bfloat16", "float16"}) {
-      const auto result = dequantised(model, dtype);
+      const auto result = qweight_dequantised(model, dtype);
       REQUIRE(result.ok());
       uint64_t infinite = 0;
       for (const DeclaredTensor& tensor : result->tensors) infinite += tensor.became_infinite;
@@ -242,7 +243,7 @@ TEST_CASE("every fault of geometry is refused with the module's name") {
       }
       tensors.push_back(std::move(tensor));
     }
-    const auto refused = dequantised(model_of(module, tensors), "float32");
+    const auto refused = qweight_dequantised(qweight_model_of(module, tensors), "float32");
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().message.find("a.b") != std::string::npos);
   }
@@ -250,10 +251,10 @@ TEST_CASE("every fault of geometry is refused with the module's name") {
 
 TEST_CASE("statistics and the weight itself agree through strips of columns") {
   const QweightModule module = random_module("gptq-v1", 4, 264, 512, 128, 12);
-  const MemoryModel model = model_of(module, tensors_of_module(module, "m"));
+  const MemoryModel model = qweight_model_of(module, tensors_of_module(module, "m"));
   const auto checkpoint = read_from_memory(model, model.folder(), {});
   REQUIRE(checkpoint.ok());
-  const auto plain = dequantised(model, "float16");
+  const auto plain = qweight_dequantised(model, "float16");
   REQUIRE(plain.ok());
   MemoryModel result;
   result.files = plain->files;
