@@ -416,16 +416,6 @@ constexpr Decoder kScaledDecoder{.reads = read_scaled,
                                  .scratch = scaled_scratch,
                                  .begin = begin_scaled};
 
-std::string spec_key(const ScaledCodes& spec) {
-  std::string key = std::to_string(static_cast<int>(spec.code));
-  for (const uint64_t n : {spec.rows, spec.columns, spec.group, spec.rows_per_scale, spec.rows_per_global,
-                           spec.rotation, uint64_t{spec.swizzled}, static_cast<uint64_t>(spec.global)})
-    key += ' ' + std::to_string(n);
-  key += ' ' + std::string(dtype_name(spec.scale_dtype));
-  if (spec.column_scale) key += ' ' + std::string(dtype_name(*spec.column_scale));
-  return key;
-}
-
 }  // namespace
 
 Weight scaled_codes_weight(const ScaledCodes& spec, std::string_view word, const Shape& shape,
@@ -442,7 +432,7 @@ Weight scaled_codes_weight(const ScaledCodes& spec, std::string_view word, const
   Weight weight;
   weight.decoder = &kScaledDecoder;
   weight.word = word;
-  weight.key = spec_key(spec);
+  weight.key = scaled_codes_key(spec);
   weight.shape = shape;
   weight.elements = spec.rows * spec.columns;
   weight.parts = {{"weight", parts.codes}, {"scales", parts.scales}};

@@ -9,6 +9,16 @@
 
 namespace tftf {
 
+std::string scaled_codes_key(const ScaledCodes& spec) {
+  std::string key = std::to_string(static_cast<int>(spec.code));
+  for (const uint64_t n : {spec.rows, spec.columns, spec.group, spec.rows_per_scale, spec.rows_per_global,
+                           spec.rotation, uint64_t{spec.swizzled}, static_cast<uint64_t>(spec.global)})
+    key += ' ' + std::to_string(n);
+  key += ' ' + std::string(dtype_name(spec.scale_dtype));
+  if (spec.column_scale) key += ' ' + std::string(dtype_name(*spec.column_scale));
+  return key;
+}
+
 std::optional<uint64_t> code_row_bytes(SmallCode code, uint64_t columns) {
   switch (code) {
     case SmallCode::kE2m1:
