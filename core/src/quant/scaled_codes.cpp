@@ -89,8 +89,7 @@ const std::byte* table_of(const std::byte* tables, DType to) {
   return tables + (to == DType::F32 ? 0 : to == DType::BF16 ? 4 * kTableEntries : 6 * kTableEntries);
 }
 
-// Scratch: the tables, or the scales of the tile's rows as F32 and the factors of columns; where there are tables, swizzled
-// scales in rows behind them.
+// Scratch: the tables and, of swizzled scales, rows; or the scales of the tile's rows as F32, and the factors of columns.
 uint64_t scaled_scratch(const Weight& weight, uint64_t units) {
   const auto& state = weight.as<ScaledState>();
   const ScaledCodes& spec = state.spec;
@@ -112,7 +111,7 @@ float global_of(const ScaledState& state, const DecodeTask& task, uint64_t row) 
   return load_le<float>(task.bytes[2] + to_size(at * sizeof(float)));
 }
 
-// The order of rows for swizzled scales: of row `row` of the matrix, in a tile that begins at `first`.
+// The scales of row `row` in a tile that begins at row `first`, where they are swizzled.
 const std::byte* band_of(const ScaledState& state, const DecodeTask& task, uint64_t first, uint64_t row) {
   const uint64_t band = row / kSwizzleRows - first / kSwizzleRows;
   return task.bytes[1] + to_size(band * swizzled_band(state.groups));
@@ -259,7 +258,6 @@ uint64_t round_to(const KernelTable& kernels, DType to, const float* values, uin
   return 0;
 }
 
-// Any row, column by column.
 uint64_t decode_row(const ScaledRow& row, const DecodeTask& task, const float* factors, DType to,
                     std::byte* out) {
   const ScaledCodes& spec = row.state.spec;
@@ -313,7 +311,6 @@ uint64_t decode_pairs(const ScaledRow& row, const DecodeTask& task, DType to, st
       if (row.has_global)
         for (uint64_t i = 0; i < kNibbles; ++i) table[i] *= row.global;
       for (uint64_t i = 0; i < kNibbles; ++i) table[i] = canonical_nan(table[i]);
-      // The largest magnitude of a table is that of code 7 (E2M1) or 8 (int4).
       largest = std::max(largest, std::max(std::fabs(table[7]), std::fabs(table[8])));
     }
     T tables[kGroupsAtOnce * kNibbles];
@@ -346,9 +343,9 @@ uint64_t decode_by_table(const ScaledState& state, const DecodeTask& task, RowRa
   const std::byte* codes = task.bytes[0] + to_size(skipped * state.code_bytes);
   const std::byte* scales =
       (spec.swizzled ? task.scratch + kTableBytes : task.bytes[1]) + to_size(skipped * state.groups);
-  const T infinity = to == DType::F32    ? static_cast<T>(0x7F800000u)
-                     : to == DType::BF16 ? static_cast<T>(0x7F80u)
-                                         : static_cast<T>(0x7C00u);
+  const auto infinity = static_cast<T>(to == DType::F32    ? 0x7F800000u
+                                       : to == DType::BF16 ? 0x7F80u
+                                                           : 0x7C00u);
   const T magnitude = static_cast<T>(static_cast<T>(~T{0}) >> 1);
   uint64_t infinite = 0;
   for (uint64_t g = 0; g < rows.count * state.groups; ++g) {
