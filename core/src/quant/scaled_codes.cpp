@@ -66,13 +66,39 @@ void read_scaled(const Weight& weight, ElementRange tile, PartRanges& ranges) {
     ranges.push({.part = part, .row_bytes = spec.columns * dtype_bits(*spec.column_scale) / 8});
 }
 
-// Scratch: the scales of the tile's rows as F32, then the factors of columns.
+// Values of all sixteen codes under all 256 scales of a byte: worth making for tiles of many elements with one global
+// scale. In each dtype of a result, one behind the other.
+constexpr uint64_t kTableEntries = 256 * kNibbles;
+constexpr uint64_t kTableBytes = kTableEntries * (4 + 2 + 2);
+constexpr uint64_t kTableWorth = 16 * kTableEntries;
+
+bool can_tabulate(const ScaledState& state) {
+  const ScaledCodes& spec = state.spec;
+  return has_nibbles(spec.code) && spec.code != SmallCode::kInt4RowPairs && !spec.column_scale &&
+         spec.rotation == 0 && spec.columns % spec.group == 0 && spec.group % 2 == 0 &&
+         state.scale_size == 1 && spec.rows_per_scale == 1 && spec.global != GlobalScale::kDivide;
+}
+bool tabulates(const ScaledState& state, ElementRange tile) {
+  const ScaledCodes& spec = state.spec;
+  if (!can_tabulate(state) || tile.count < kTableWorth) return false;
+  if (spec.global == GlobalScale::kNone) return true;
+  const RowRange rows = rows_of(tile, spec.columns);
+  return rows.first / spec.rows_per_global == (rows.first + rows.count - 1) / spec.rows_per_global;
+}
+const std::byte* table_of(const std::byte* tables, DType to) {
+  return tables + (to == DType::F32 ? 0 : to == DType::BF16 ? 4 * kTableEntries : 6 * kTableEntries);
+}
+
+// Scratch: the tables and, of swizzled scales, rows; or the scales of the tile's rows as F32, and the factors of columns.
 uint64_t scaled_scratch(const Weight& weight, uint64_t units) {
   const auto& state = weight.as<ScaledState>();
   const ScaledCodes& spec = state.spec;
   const uint64_t rows = std::min(spec.rows, ceil_div(units, spec.columns));
   const uint64_t scale_rows = rows == 0 ? 0 : (rows - 1) / spec.rows_per_scale + 2;
-  return (scale_rows * state.groups + (spec.column_scale ? spec.columns : 0)) * sizeof(float);
+  const uint64_t floats =
+      (scale_rows * state.groups + (spec.column_scale ? spec.columns : 0)) * sizeof(float);
+  if (!can_tabulate(state) || units < kTableWorth) return floats;
+  return std::max(floats, kTableBytes + (spec.swizzled ? rows * state.groups : 0));
 }
 
 uint64_t factors_at(const ScaledState& state, const DecodeTask& task) {
@@ -85,19 +111,49 @@ float global_of(const ScaledState& state, const DecodeTask& task, uint64_t row) 
   return load_le<float>(task.bytes[2] + to_size(at * sizeof(float)));
 }
 
+// The scales of row `row` in a tile that begins at row `first`, where they are swizzled.
+const std::byte* band_of(const ScaledState& state, const DecodeTask& task, uint64_t first, uint64_t row) {
+  const uint64_t band = row / kSwizzleRows - first / kSwizzleRows;
+  return task.bytes[1] + to_size(band * swizzled_band(state.groups));
+}
+
+void make_tables(const ScaledState& state, const DecodeTask& task, RowRange rows) {
+  const ScaledCodes& spec = state.spec;
+  const float* const scales = f8_values(spec.scale_dtype);
+  auto* values = reinterpret_cast<float*>(task.scratch);
+  for (size_t s = 0; s < 256; ++s)
+    for (size_t i = 0; i < kNibbles; ++i) values[s * kNibbles + i] = state.values[i] * scales[s];
+  if (spec.global == GlobalScale::kMultiply) {
+    const float global = global_of(state, task, rows.first);
+    for (size_t i = 0; i < kTableEntries; ++i) values[i] *= global;
+  }
+  for (size_t i = 0; i < kTableEntries; ++i) values[i] = canonical_nan(values[i]);
+  std::byte* tables = task.scratch;
+  task.kernels.f32_to_bf16(tables, tables + 4 * kTableEntries, kTableEntries);
+  task.kernels.f32_to_f16(tables, tables + 6 * kTableEntries, kTableEntries);
+  if (!spec.swizzled) return;
+  std::byte* to = tables + kTableBytes;
+  for (uint64_t r = rows.first; r < rows.first + rows.count; ++r) {
+    const std::byte* band = band_of(state, task, rows.first, r);
+    for (uint64_t g = 0; g < state.groups; ++g) *to++ = band[to_size(swizzled_at(r % kSwizzleRows, g))];
+  }
+}
+
 bool begin_scaled(const Weight& weight, const DecodeTask& task) noexcept {
   const auto& state = weight.as<ScaledState>();
   const ScaledCodes& spec = state.spec;
   const RowRange rows = rows_of(task.tile, spec.columns);
   const RowRange scale_rows = scale_rows_of(spec, rows);
   auto* scales = reinterpret_cast<float*>(task.scratch);
+  if (tabulates(state, task.tile)) {
+    make_tables(state, task, rows);
+    return true;
+  }
   if (spec.swizzled) {
     const float* const values = f8_values(spec.scale_dtype);
-    const uint64_t first_band = rows.first / kSwizzleRows;
     for (uint64_t r = 0; r < rows.count; ++r) {
       const uint64_t row = rows.first + r;
-      const std::byte* band =
-          task.bytes[1] + to_size((row / kSwizzleRows - first_band) * swizzled_band(state.groups));
+      const std::byte* band = band_of(state, task, rows.first, row);
       float* to = scales + to_size(r * state.groups);
       for (uint64_t g = 0; g < state.groups; ++g)
         to[g] = values[static_cast<uint8_t>(band[to_size(swizzled_at(row % kSwizzleRows, g))])];
@@ -202,7 +258,6 @@ uint64_t round_to(const KernelTable& kernels, DType to, const float* values, uin
   return 0;
 }
 
-// Any row, column by column.
 uint64_t decode_row(const ScaledRow& row, const DecodeTask& task, const float* factors, DType to,
                     std::byte* out) {
   const ScaledCodes& spec = row.state.spec;
@@ -228,8 +283,14 @@ template <class T, bool kHighFirst>
 void look_up(const T* table, const std::byte* codes, uint64_t bytes, std::byte* out) {
   for (uint64_t i = 0; i < bytes; ++i) {
     const auto pair = static_cast<uint32_t>(codes[i]);
-    const T two[2] = {table[kHighFirst ? pair >> 4 : pair & 15], table[kHighFirst ? pair & 15 : pair >> 4]};
-    std::memcpy(out + 2 * sizeof(T) * i, two, sizeof two);
+    const T first = table[kHighFirst ? pair >> 4 : pair & 15];
+    const T second = table[kHighFirst ? pair & 15 : pair >> 4];
+    if constexpr (sizeof(T) == 2) {
+      store_le(out + 4 * i, uint32_t{first} | uint32_t{second} << 16);  // one store for both
+    } else {
+      store_le(out + 8 * i, first);
+      store_le(out + 8 * i + 4, second);
+    }
   }
 }
 
@@ -250,7 +311,6 @@ uint64_t decode_pairs(const ScaledRow& row, const DecodeTask& task, DType to, st
       if (row.has_global)
         for (uint64_t i = 0; i < kNibbles; ++i) table[i] *= row.global;
       for (uint64_t i = 0; i < kNibbles; ++i) table[i] = canonical_nan(table[i]);
-      // The largest magnitude of a table is that of code 7 (E2M1) or 8 (int4).
       largest = std::max(largest, std::max(std::fabs(table[7]), std::fabs(table[8])));
     }
     T tables[kGroupsAtOnce * kNibbles];
@@ -273,17 +333,55 @@ uint64_t decode_pairs(const ScaledRow& row, const DecodeTask& task, DType to, st
   return infinite;
 }
 
+// Rows of a tile with tables.
+template <class T, bool kHighFirst>
+uint64_t decode_by_table(const ScaledState& state, const DecodeTask& task, RowRange rows, DType to,
+                         std::byte* out) {
+  const ScaledCodes& spec = state.spec;
+  const uint64_t bytes = spec.group / 2, skipped = rows.first - task.tile.first / spec.columns;
+  const T* const table = reinterpret_cast<const T*>(table_of(task.scratch, to));
+  const std::byte* codes = task.bytes[0] + to_size(skipped * state.code_bytes);
+  const std::byte* scales =
+      (spec.swizzled ? task.scratch + kTableBytes : task.bytes[1]) + to_size(skipped * state.groups);
+  const auto infinity = static_cast<T>(to == DType::F32    ? 0x7F800000u
+                                       : to == DType::BF16 ? 0x7F80u
+                                                           : 0x7C00u);
+  const T magnitude = static_cast<T>(static_cast<T>(~T{0}) >> 1);
+  uint64_t infinite = 0;
+  for (uint64_t g = 0; g < rows.count * state.groups; ++g) {
+    const T* const values = table + static_cast<size_t>(scales[to_size(g)]) * kNibbles;
+    look_up<T, kHighFirst>(values, codes, bytes, out);
+    // The largest magnitude is that of code 7 (E2M1) or 8 (int4).
+    if ((values[7] & magnitude) == infinity || (values[8] & magnitude) == infinity) {
+      for (uint64_t i = 0; i < spec.group; ++i) {
+        const auto pair = static_cast<uint32_t>(codes[to_size(i / 2)]);
+        infinite += (values[pair >> (i % 2 * 4) & 15] & magnitude) == infinity ? 1 : 0;
+      }
+    }
+    codes += bytes;
+    out += to_size(spec.group * sizeof(T));
+  }
+  return infinite;
+}
+
 uint64_t decode_scaled(const Weight& weight, const DecodeTask& task, ElementRange piece, DType to,
                        std::byte* out) noexcept {
   const auto& state = weight.as<ScaledState>();
   const ScaledCodes& spec = state.spec;
   const RowRange rows = rows_of(piece, spec.columns), tile = rows_of(task.tile, spec.columns);
+  const bool high = spec.code == SmallCode::kE2m1High;
+  if (tabulates(state, task.tile)) {
+    if (to == DType::F32)
+      return high ? decode_by_table<uint32_t, true>(state, task, rows, to, out)
+                  : decode_by_table<uint32_t, false>(state, task, rows, to, out);
+    return high ? decode_by_table<uint16_t, true>(state, task, rows, to, out)
+                : decode_by_table<uint16_t, false>(state, task, rows, to, out);
+  }
   const RowRange scale_rows = scale_rows_of(spec, tile);
   const auto* scales = reinterpret_cast<const float*>(task.scratch);
   const float* factors = spec.column_scale ? scales + to_size(factors_at(state, task)) : nullptr;
   const bool pairs = spec.code != SmallCode::kInt4RowPairs && has_nibbles(spec.code) && factors == nullptr &&
                      spec.rotation == 0 && spec.columns % spec.group == 0 && spec.group % 2 == 0;
-  const bool high = spec.code == SmallCode::kE2m1High;
   const uint64_t row_bytes = spec.columns * dtype_bits(to) / 8;
   uint64_t infinite = 0;
   for (uint64_t r = rows.first; r < rows.first + rows.count; ++r) {
@@ -315,38 +413,7 @@ constexpr Decoder kScaledDecoder{.reads = read_scaled,
                                  .scratch = scaled_scratch,
                                  .begin = begin_scaled};
 
-std::string spec_key(const ScaledCodes& spec) {
-  std::string key = std::to_string(static_cast<int>(spec.code));
-  for (const uint64_t n : {spec.rows, spec.columns, spec.group, spec.rows_per_scale, spec.rows_per_global,
-                           spec.rotation, uint64_t{spec.swizzled}, static_cast<uint64_t>(spec.global)})
-    key += ' ' + std::to_string(n);
-  key += ' ' + std::string(dtype_name(spec.scale_dtype));
-  if (spec.column_scale) key += ' ' + std::string(dtype_name(*spec.column_scale));
-  return key;
-}
-
 }  // namespace
-
-std::optional<uint64_t> code_row_bytes(SmallCode code, uint64_t columns) {
-  switch (code) {
-    case SmallCode::kE2m1:
-    case SmallCode::kE2m1High:
-    case SmallCode::kInt4:
-      return columns % 2 == 0 ? std::optional(columns / 2) : std::nullopt;
-    case SmallCode::kE2m3:
-    case SmallCode::kE3m2:
-      return columns % 4 == 0 ? std::optional(columns / 4 * 3) : std::nullopt;
-    default:
-      return columns;
-  }
-}
-
-std::optional<uint64_t> scale_bytes(const ScaledCodes& spec) {
-  const uint64_t groups = ceil_div(spec.columns, spec.group);
-  if (spec.swizzled) return checked_mul(ceil_div(spec.rows, kSwizzleRows), swizzled_band(groups));
-  const auto count = checked_mul(ceil_div(spec.rows, spec.rows_per_scale), groups);
-  return count ? checked_mul(*count, dtype_bits(spec.scale_dtype) / 8) : std::nullopt;
-}
 
 Weight scaled_codes_weight(const ScaledCodes& spec, std::string_view word, const Shape& shape,
                            const ScaledParts& parts) {
@@ -362,7 +429,7 @@ Weight scaled_codes_weight(const ScaledCodes& spec, std::string_view word, const
   Weight weight;
   weight.decoder = &kScaledDecoder;
   weight.word = word;
-  weight.key = spec_key(spec);
+  weight.key = scaled_codes_key(spec);
   weight.shape = shape;
   weight.elements = spec.rows * spec.columns;
   weight.parts = {{"weight", parts.codes}, {"scales", parts.scales}};

@@ -58,6 +58,8 @@ Weight scaled_codes_weight(const ScaledCodes& spec, std::string_view word, const
 
 // Bytes of a row of codes (of two rows for kInt4RowPairs); nothing where they do not end with a byte.
 std::optional<uint64_t> code_row_bytes(SmallCode code, uint64_t columns);
+// All of the geometry, for Weight::key.
+std::string scaled_codes_key(const ScaledCodes& spec);
 // Bytes of all scales.
 std::optional<uint64_t> scale_bytes(const ScaledCodes& spec);
 

@@ -3,10 +3,42 @@
 
 #include "quant/scale_shape.h"
 #include "quant/scaled_codes.h"
+#include "quant/swizzle.h"
 #include "tftf/base/checked.h"
 #include "tftf/simd/cast.h"
 
 namespace tftf {
+
+std::string scaled_codes_key(const ScaledCodes& spec) {
+  std::string key = std::to_string(static_cast<int>(spec.code));
+  for (const uint64_t n : {spec.rows, spec.columns, spec.group, spec.rows_per_scale, spec.rows_per_global,
+                           spec.rotation, uint64_t{spec.swizzled}, static_cast<uint64_t>(spec.global)})
+    key += ' ' + std::to_string(n);
+  key += ' ' + std::string(dtype_name(spec.scale_dtype));
+  if (spec.column_scale) key += ' ' + std::string(dtype_name(*spec.column_scale));
+  return key;
+}
+
+std::optional<uint64_t> code_row_bytes(SmallCode code, uint64_t columns) {
+  switch (code) {
+    case SmallCode::kE2m1:
+    case SmallCode::kE2m1High:
+    case SmallCode::kInt4:
+      return columns % 2 == 0 ? std::optional(columns / 2) : std::nullopt;
+    case SmallCode::kE2m3:
+    case SmallCode::kE3m2:
+      return columns % 4 == 0 ? std::optional(columns / 4 * 3) : std::nullopt;
+    default:
+      return columns;
+  }
+}
+
+std::optional<uint64_t> scale_bytes(const ScaledCodes& spec) {
+  const uint64_t groups = ceil_div(spec.columns, spec.group);
+  if (spec.swizzled) return checked_mul(ceil_div(spec.rows, kSwizzleRows), swizzled_band(groups));
+  const auto count = checked_mul(ceil_div(spec.rows, spec.rows_per_scale), groups);
+  return count ? checked_mul(*count, dtype_bits(spec.scale_dtype) / 8) : std::nullopt;
+}
 
 Result<Weight> open_scaled_codes(OpenContext& context, const QuantMatch& match, ScaledCodes spec,
                                  std::string_view scales, std::string_view global) {

@@ -102,6 +102,43 @@ TEST_CASE("a pre_quant_scale is folded into the columns") {
   CHECK(refused.error().message.find("pre_quant_scale") != std::string::npos);
 }
 
+TEST_CASE("large tiles give the bytes of small ones, in every dtype and order") {
+  const uint64_t rows = 144, columns = 1024;
+  for (const bool comfy : {false, true})
+    for (const char* dtype : {"float32", "bfloat16", "float16"}) {
+      INFO(comfy << " " << dtype);
+      std::vector<TestTensor> tensors = {
+          {"m.weight", DType::U8, {rows, columns / 2}, random_bytes(rows * columns / 2, 8)},
+          {"m.weight_scale",
+           DType::F8_E4M3,
+           {comfy ? 256 : rows, columns / 16},
+           random_bytes((comfy ? 256 : rows) * columns / 16, 9)},
+          {"m.weight_scale_2", DType::F32, {}, f32_bytes({0.7f})}};
+      if (comfy) {
+        const std::string text = R"({"format": "nvfp4"})";
+        tensors.push_back({"m.comfy_quant", DType::U8, {text.size()}, text});
+      }
+      MemoryModel model;
+      model.files["model.safetensors"] = model_file(tensors);
+      std::string first;
+      for (const uint64_t tile : {kDefaultTileBytes, uint64_t{1024}}) {
+        for (const KernelTable* kernels : available_kernels()) {
+          TransformRequest request{
+              .command = "dequant", .operations = {{"dequant", {{"dtype", {dtype}}}}}, .tile_bytes = tile};
+          request.layout.single_file = true;
+          TransformHostOptions host;
+          host.kernels = kernels;
+          const auto result =
+              transform_in_memory(model, model.file("model.safetensors"), std::move(request), host);
+          REQUIRE(result.ok());
+          const std::string& bytes = result->files.at("model.safetensors");
+          if (first.empty()) first = bytes;
+          CHECK(bytes == first);
+        }
+      }
+    }
+}
+
 TEST_CASE("values too large for the result are counted, of whole rows and of parts of groups alike") {
   Nvfp4File file;
   file.global = 0.9f;
