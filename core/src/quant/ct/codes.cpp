@@ -29,6 +29,24 @@ void unpack_bytes(const std::byte* row, uint64_t count, float* out) {
         kHalf);
 }
 
+// Each nibble of eight becomes a byte, in their order; bytes become floats in a loop of their own.
+void unpack_nibbles(const std::byte* row, uint64_t count, float* out) {
+  constexpr uint64_t kAtOnce = 256;
+  uint8_t bytes[kAtOnce];
+  uint64_t done = 0;
+  for (; done + kAtOnce <= count; done += kAtOnce) {
+    for (uint64_t i = 0; i < kAtOnce / 8; ++i) {
+      uint64_t x = load_le<uint32_t>(row + to_size(done / 2 + i * 4));
+      x = (x | x << 16) & 0x0000FFFF0000FFFF;
+      x = (x | x << 8) & 0x00FF00FF00FF00FF;
+      x = (x | x << 4) & 0x0F0F0F0F0F0F0F0F;
+      std::memcpy(bytes + i * 8, &x, 8);
+    }
+    for (uint64_t i = 0; i < kAtOnce; ++i) out[to_size(done + i)] = static_cast<float>(bytes[i] - 8);
+  }
+  unpack_bytes<4>(row + to_size(done / 2), count - done, out + to_size(done));
+}
+
 // The values of both nibbles of a byte.
 struct Pair {
   float low, high;
@@ -52,7 +70,7 @@ void unpack_fields(const std::byte* row, uint32_t bits, bool padded, uint64_t fi
     case 2:
       return unpack_bytes<2>(row + to_size(first / 4), count, out);
     case 4:
-      return unpack_bytes<4>(row + to_size(first / 2), count, out);
+      return unpack_nibbles(row + to_size(first / 2), count, out);
     case 8:
       return unpack_bytes<8>(row + to_size(first), count, out);
     default:
