@@ -59,10 +59,10 @@ QweightModule random_module(const std::string& packing, uint32_t bits, uint64_t 
   const uint32_t codes = 1u << bits;
   module.codes.assign(inputs, std::vector<uint32_t>(outputs));
   for (auto& row : module.codes)
-    for (uint32_t& code : row) code = random() % codes;
+    for (uint32_t& code : row) code = static_cast<uint32_t>(random()) % codes;
   module.zeros.assign(module.groups(), std::vector<uint32_t>(outputs));
   for (auto& row : module.zeros)
-    for (uint32_t& zero : row) zero = least_zero + random() % (codes - least_zero);
+    for (uint32_t& zero : row) zero = least_zero + static_cast<uint32_t>(random()) % (codes - least_zero);
   module.scales.assign(module.groups(), std::vector<float>(outputs));
   for (auto& row : module.scales)
     for (float& scale : row) scale = f32_from_f16(static_cast<uint16_t>(0x2000 + random() % 0x0800));

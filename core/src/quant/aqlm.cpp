@@ -61,7 +61,7 @@ bool begin_aqlm(const Weight& weight, const DecodeTask& task) noexcept {
   return true;
 }
 
-uint64_t code_at(const AqlmState& state, const std::byte* codes, uint64_t index) noexcept {
+uint64_t aqlm_code(const AqlmState& state, const std::byte* codes, uint64_t index) noexcept {
   const uint64_t code = state.code_bytes == 1 ? static_cast<uint64_t>(codes[to_size(index)])
                                               : load_le<uint16_t>(codes + to_size(index * sizeof(uint16_t)));
   return code & (state.entries - 1);
@@ -83,7 +83,7 @@ uint64_t decode_aqlm(const Weight& weight, const DecodeTask& task, ElementRange 
     const float scale = scales[to_size(in_tile)];
     for (uint64_t b = 0; b < state.blocks; ++b) {
       for (uint64_t c = 0; c < state.codebooks; ++c) {
-        const uint64_t code = code_at(state, codes, b * state.codebooks + c);
+        const uint64_t code = aqlm_code(state, codes, b * state.codebooks + c);
         const float* entry = books + to_size((c * state.entries + code) * state.entry_size());
         for (size_t i = 0; i < size; ++i) sum[i] = c == 0 ? entry[i] : sum[i] + entry[i];
       }

@@ -100,7 +100,8 @@ BlockValues values_of_block(const DecodeTask& task, const float* map, float scal
 
 // `count` elements from a code at the high nibble on.
 template <class T>
-void look_up(const BlockValues& block, const std::byte* codes, uint64_t count, std::byte* out) noexcept {
+void look_up_nibbles(const BlockValues& block, const std::byte* codes, uint64_t count,
+                     std::byte* out) noexcept {
   T values[kMapSize];
   for (size_t c = 0; c < kMapSize; ++c) values[c] = static_cast<T>(block.values[c]);
   for (uint64_t i = 0; i + 1 < count; i += 2) {
@@ -137,9 +138,9 @@ uint64_t decode_bnb(const Weight& weight, const DecodeTask& task, ElementRange p
     const std::byte* codes = task.bytes[0] + to_size((at - task.tile.first) / 2);
     std::byte* to_here = out + to_size((at - piece.first) * dtype_bits(to) / 8);
     if (to == DType::F32) {
-      look_up<uint32_t>(values, codes, count, to_here);
+      look_up_nibbles<uint32_t>(values, codes, count, to_here);
     } else {
-      look_up<uint16_t>(values, codes, count, to_here);
+      look_up_nibbles<uint16_t>(values, codes, count, to_here);
     }
     if (values.overflown != 0) infinite += count_overflown(values.overflown, codes, count);
     at += count;

@@ -26,7 +26,7 @@ Result<TransformResult> quantised(const std::string& file, const std::string& la
   return transform_in_memory(model, model.file("model.safetensors"), std::move(request), host);
 }
 
-std::map<std::string, TestTensor> by_name(const std::string& file) {
+std::map<std::string, TestTensor> encoded_by_name(const std::string& file) {
   std::map<std::string, TestTensor> out;
   for (TestTensor& tensor : tensors_of(file)) {
     const std::string name = tensor.name;
@@ -45,7 +45,7 @@ std::map<std::string, TestTensor> coded(const std::vector<float>& values, const 
   }
   const auto result = quantised(model_file({{"m.weight", dtype, shape, bytes}}), layout);
   REQUIRE(result.ok());
-  return by_name(result->files.at("model.safetensors"));
+  return encoded_by_name(result->files.at("model.safetensors"));
 }
 
 float float_of(const TestTensor& tensor) {
@@ -77,8 +77,8 @@ TEST_CASE("comfy-fp8 gives the bytes of ComfyUI") {
     const std::string folder = std::string("/golden/quant/") + name;
     const auto result = quantised(tftf_test::read_data(folder + "/model.safetensors"), "comfy-fp8");
     REQUIRE(result.ok());
-    const auto got = by_name(result->files.at("model.safetensors"));
-    const auto want = by_name(tftf_test::read_data(folder + "/expected.safetensors"));
+    const auto got = encoded_by_name(result->files.at("model.safetensors"));
+    const auto want = encoded_by_name(tftf_test::read_data(folder + "/expected.safetensors"));
     CHECK(got.size() == want.size());
     for (const auto& [tensor, expected] : want) {
       INFO(tensor);
@@ -181,7 +181,7 @@ TEST_CASE("comfy layouts do not depend on tiles or kernels, and are read back wi
     request.layout.single_file = true;
     const auto back = transform_in_memory(model, model.file("model.safetensors"), std::move(request));
     REQUIRE(back.ok());
-    const auto plain = by_name(back->files.at("model.safetensors"));
+    const auto plain = encoded_by_name(back->files.at("model.safetensors"));
     REQUIRE(plain.size() == 1);
     const std::string& bytes = plain.at("m.weight").bytes;
     float amax = 0;

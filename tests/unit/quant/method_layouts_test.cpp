@@ -161,7 +161,7 @@ TEST_CASE("MLX codes of every width are read, one bit stream a row") {
     std::vector<uint32_t> codes(kRows * kColumns), words(kRows * kColumns * bits / 32);
     for (size_t r = 0; r < kRows; ++r)
       for (size_t k = 0; k < kColumns; ++k) {
-        const uint32_t code = codes[r * kColumns + k] = random() & ((1u << bits) - 1);
+        const uint32_t code = codes[r * kColumns + k] = static_cast<uint32_t>(random()) & ((1u << bits) - 1);
         for (uint32_t b = 0; b < bits; ++b) {
           const size_t bit = k * bits + b;
           words[r * kColumns * bits / 32 + bit / 32] |= (code >> b & 1) << (bit % 32);
@@ -204,7 +204,7 @@ TEST_CASE("HQQ along the columns: a scale for each of them, groups down") {
     std::vector<uint32_t> q(kGroup * kWidth);
     std::string words(packed * kWidth, '\0');
     for (size_t e = 0; e < q.size(); ++e) {
-      q[e] = random() & ((1u << bits) - 1);
+      q[e] = static_cast<uint32_t>(random()) & ((1u << bits) - 1);
       const size_t field = e / (packed * kWidth), word = e % (packed * kWidth);
       const auto shift = static_cast<uint32_t>((fields - 1 - field) * bits);
       words[word] = static_cast<char>(static_cast<uint8_t>(words[word]) | q[e] << shift);

@@ -28,8 +28,8 @@ std::string nvfp4_file(const Nvfp4File& of) {
   return model_file(tensors);
 }
 
-Result<TransformResult> dequantised(const std::string& file, const std::string& layout = "",
-                                    const std::string& config = "") {
+Result<TransformResult> dequantised_nvfp4(const std::string& file, const std::string& layout = "",
+                                          const std::string& config = "") {
   MemoryModel model;
   model.files["model.safetensors"] = file;
   if (!config.empty()) model.files["config.json"] = config;
@@ -41,7 +41,7 @@ Result<TransformResult> dequantised(const std::string& file, const std::string& 
 }
 
 // Element (r, c) of the only tensor.
-float element(const Result<TransformResult>& result, size_t at) {
+float nvfp4_element(const Result<TransformResult>& result, size_t at) {
   REQUIRE(result.ok());
   const auto tensors = tensors_of(result->files.at("model.safetensors"));
   REQUIRE(tensors.size() == 1);
@@ -63,7 +63,7 @@ TEST_CASE("a global scale that is no multiplier is refused, and the option that 
       INFO(global << " " << config);
       Nvfp4File file;
       file.global = global;
-      const auto refused = dequantised(nvfp4_file(file), "", config);
+      const auto refused = dequantised_nvfp4(nvfp4_file(file), "", config);
       REQUIRE_FALSE(refused.ok());
       CHECK(refused.error().code == ErrorCode::kRefusedAmbiguous);
       CHECK(refused.error().message.find("m.weight") != std::string::npos);
@@ -74,18 +74,18 @@ TEST_CASE("a global scale that is no multiplier is refused, and the option that 
   Nvfp4File file;
   file.global = 731.25f;
   const std::string model = nvfp4_file(file);
-  const auto multiplied = dequantised(model, "modelopt-nvfp4");
-  const auto divided = dequantised(model, "ct-nvfp4-pack-quantized");
+  const auto multiplied = dequantised_nvfp4(model, "modelopt-nvfp4");
+  const auto divided = dequantised_nvfp4(model, "ct-nvfp4-pack-quantized");
   for (const size_t at : {size_t{0}, size_t{1}, size_t{47}, size_t{100}, size_t{191}}) {
-    CHECK(element(multiplied, at) == low_first(file, at) * 731.25f);
-    CHECK(element(divided, at) == low_first(file, at) * (1.0f / 731.25f));
+    CHECK(nvfp4_element(multiplied, at) == low_first(file, at) * 731.25f);
+    CHECK(nvfp4_element(divided, at) == low_first(file, at) * (1.0f / 731.25f));
   }
-  CHECK_FALSE(dequantised(model, "gptq-v1").ok());
+  CHECK_FALSE(dequantised_nvfp4(model, "gptq-v1").ok());
   // Its scales would have to be in tiles.
-  CHECK_FALSE(dequantised(model, "comfy-nvfp4").ok());
+  CHECK_FALSE(dequantised_nvfp4(model, "comfy-nvfp4").ok());
 
   file.global = 0.999f;
-  CHECK(element(dequantised(nvfp4_file(file)), 5) == low_first(file, 5) * 0.999f);
+  CHECK(nvfp4_element(dequantised_nvfp4(nvfp4_file(file)), 5) == low_first(file, 5) * 0.999f);
 }
 
 TEST_CASE("a pre_quant_scale is folded into the columns") {
@@ -93,11 +93,11 @@ TEST_CASE("a pre_quant_scale is folded into the columns") {
   std::vector<float> factors(48);
   for (size_t i = 0; i < factors.size(); ++i) factors[i] = 1.0f + static_cast<float>(i) / 7;
   file.more = {{"m.pre_quant_scale", DType::F32, {48}, f32_bytes(factors)}};
-  const auto result = dequantised(nvfp4_file(file));
+  const auto result = dequantised_nvfp4(nvfp4_file(file));
   for (size_t at = 0; at < 192; at += 13)
-    CHECK(element(result, at) == low_first(file, at) * file.global * factors[at % 48]);
+    CHECK(nvfp4_element(result, at) == low_first(file, at) * file.global * factors[at % 48]);
   file.more[0] = {"m.pre_quant_scale", DType::F32, {47}, f32_bytes(std::vector<float>(47, 1))};
-  const auto refused = dequantised(nvfp4_file(file));
+  const auto refused = dequantised_nvfp4(nvfp4_file(file));
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().message.find("pre_quant_scale") != std::string::npos);
 }

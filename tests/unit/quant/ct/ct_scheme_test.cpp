@@ -122,8 +122,10 @@ TEST_CASE("names alone tell what can be quantised as the converter has it") {
 }
 
 TEST_CASE("expressions that are not understood match nothing, and are told") {
-  const ct::Schemes schemes(config_of(
-      R"json({"config_groups": {"g": {"targets": ["re:(?<x>a)", "Linear"], "weights": {}}}, "ignore": ["re:("]})json"));
+  const std::string config =
+      "{\"config_groups\": {\"g\": {\"targets\": [\"re:(?<x>a)\", \"Linear\"], \"weights\": {}}}, "
+      "\"ignore\": [\"re:(\"]}";
+  const ct::Schemes schemes(config_of(config));
   CHECK(schemes.unread() == std::vector<std::string>{"re:(", "re:(?<x>a)"});
   CHECK(schemes.assign("a", "Linear") != nullptr);
   CHECK_FALSE(schemes.ignores("a"));
