@@ -420,7 +420,7 @@ def refusals():
     case("names without a prefix", [q], [Tensor(t.name.replace("q.", "transformer.q."), "F32", t.shape, t.values)
                                         for t in (a, b)], ok, error="refused-unmatched")
     case("boft", [q], [tensor(P + "q.boft_R", (1, 2, 2, 2))],
-         {"peft_type": "BOFT", "target_modules": ["q"]}, error="refused-unsupported")
+         {"peft_type": "BOFT", "target_modules": ["q"]}, error="refused-missing")
     case("pissa", [q], [a, b], {**ok, "init_lora_weights": "pissa_niter_4"}, error="refused-unsupported")
     case("two wrappers of one weight", [q], [a, b] + [
         Tensor(t.name.replace("q.lora", "q.base_layer.lora"), "F32", t.shape, t.values) for t in (a, b)], ok,

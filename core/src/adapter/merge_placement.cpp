@@ -285,7 +285,7 @@ Result<void> Resolver::set_rows(const Saved& token, const TokenIndices& indices,
 }
 
 Result<void> Resolver::set_tied_rows(const Saved& token, const TokenIndices& indices, uint32_t i) {
-  if (!tied_) return {};
+  if (!tied_ && !model_.tied.value_or(false)) return {};
   const auto head = by_name_.find("lm_head.weight");
   if (head == by_name_.end() || head->second == i || *base_[head->second].shape != *base_[i].shape) return {};
   const bool own = std::any_of(tokens_.begin(), tokens_.end(),

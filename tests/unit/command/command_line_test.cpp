@@ -211,6 +211,8 @@ TEST_CASE("sizes and numbers of every option are checked") {
     if (option.kind == OptionKind::kSize) wrong = {"0", "0GB", "-1", "x", "5XB", ""};
     if (option.kind == OptionKind::kInteger) wrong = {"-1", "x", "", "1.5", "99999999999999999999"};
     if (option.kind == OptionKind::kInteger && option.least > 0) wrong.emplace_back("0");
+    // All of a row is a group, too.
+    if (command.name() == "quantize" && option.name == "group-size") wrong = {"-2", "x", "", "1.5"};
     if (option.kind == OptionKind::kNumber) wrong = {"x", "", "nan", "inf"};
     if (option.check != nullptr) wrong = {"", "x", "-1"};
     if (option.kind == OptionKind::kChoice) wrong = {"", "no such"};

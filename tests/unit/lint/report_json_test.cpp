@@ -64,7 +64,7 @@ TEST_CASE("the JSON report describes readable files and folders") {
       R"("dtypes":{"BF16":{"tensors":1,"elements":8,"bytes":16},"F32":{"tensors":2,"elements":7,"bytes":28}},)"
       R"("format":"pt","metadataKeys":["format","note"]}],)"
       R"("folders":[{"folder":".","shards":["a.safetensors","b.safetensors"],)"
-      R"("index":"model.safetensors.index.json","modelType":"llama","adapter":null}]})");
+      R"("index":"model.safetensors.index.json","modelType":"llama","adapter":null}],"skippedLinks":[]})");
   LintReport report = sample_report();
   AdapterFacts adapter;
   adapter.peft_type = "LORA";

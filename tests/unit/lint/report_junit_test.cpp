@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "sample_report.h"
+#include "tftf/lint/report.h"
 #include "xml_check.h"
 
 namespace tftf {
@@ -52,7 +53,7 @@ TEST_CASE("JUnit: a suite per file or folder, a case per rule with issues") {
 }
 
 TEST_CASE("JUnit: tests are the rules evaluated there") {
-  uint64_t st = 0, ix = 0, cf = 0, lo = 0, co = 0;
+  uint64_t st = 0, ix = 0, cf = 0, lo = 0, co = 0, qt = 0;
   for (const RuleInfo& info : all_rules()) {
     const std::string_view family = info.id.substr(0, 2);
     st += family == "ST";
@@ -60,16 +61,25 @@ TEST_CASE("JUnit: tests are the rules evaluated there") {
     cf += family == "CF";
     lo += family == "LO";
     co += family == "CO";
+    qt += family == "QT";
   }
   LintReport report = sample_report();
   report.with_data = report.with_base = true;
   XmlElement root = parsed_xml(report);
-  CHECK(suite(root, "model/").attributes.at("tests") == std::to_string(ix + cf + lo + co));
-  CHECK(suite(root, "model/a.safetensors").attributes.at("tests") == std::to_string(st + lo + co));
+  CHECK(suite(root, "model/").attributes.at("tests") == std::to_string(ix + cf + lo + co + qt));
+  CHECK(suite(root, "model/a.safetensors").attributes.at("tests") == std::to_string(st + lo + co + qt));
   report.with_data = report.with_base = false;
   root = parsed_xml(report);
-  CHECK(suite(root, "model/").attributes.at("tests") == std::to_string(ix + cf - 1 + lo - 3 + co));
-  CHECK(suite(root, "model/a.safetensors").attributes.at("tests") == std::to_string(st - 9 + lo - 3 + co));
+  const auto evaluated = [&](std::initializer_list<std::string_view> families) {
+    uint64_t count = 0;
+    for (const RuleInfo& info : all_rules())
+      for (const std::string_view family : families)
+        count += info.id.substr(0, 2) == family && is_rule_checked(report, info.rule);
+    return std::to_string(count);
+  };
+  CHECK(suite(root, "model/").attributes.at("tests") == evaluated({"IX", "CF", "LO", "CO", "QT"}));
+  CHECK(suite(root, "model/a.safetensors").attributes.at("tests") == evaluated({"ST", "LO", "CO", "QT"}));
+  CHECK(evaluated({"ST", "LO", "CO", "QT"}) != std::to_string(st + lo + co + qt));
 }
 
 TEST_CASE("JUnit: a file without issues has one case that passes") {

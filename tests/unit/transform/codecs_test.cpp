@@ -310,11 +310,11 @@ TEST_CASE("values without a code are refused by name, in every layout and place"
   for (const QuantFormat* format : quant_formats()) {
     if (!format->written()) continue;
     for (const float bad : {infinity, -infinity, std::nanf("")}) {
-      for (const size_t at : {size_t{0}, size_t{255}, size_t{3 * 256 - 1}}) {
+      for (const size_t at : {size_t{0}, size_t{255}, size_t{32 * 256 - 1}}) {
         INFO(format->id << " " << bad << " at " << at);
-        std::vector<float> w(3 * 256, 0.25f);
+        std::vector<float> w(32 * 256, 0.25f);
         w[at] = bad;
-        const auto done = apply_codec(model_file({{"a.weight", DType::F32, {3, 256}, f32_bytes(w)}}),
+        const auto done = apply_codec(model_file({{"a.weight", DType::F32, {32, 256}, f32_bytes(w)}}),
                                       quantize_to(std::string(format->id)));
         REQUIRE_FALSE(done.ok());
         CHECK(done.error().code == ErrorCode::kRefusedValues);
@@ -356,7 +356,7 @@ TEST_CASE("what is quantised, what is copied, and what is refused") {
     REQUIRE_FALSE(result.ok());
     return result.error().code;
   };
-  CHECK(code_of(apply_codec(file, quantize_to("gptq-v1"))) == ErrorCode::kUsage);
+  CHECK(code_of(apply_codec(file, quantize_to("awq-gemv"))) == ErrorCode::kUsage);
   CHECK(code_of(apply_codec(file, quantize_to("colibri-int8-row", 9))) == ErrorCode::kUsage);
   CHECK(code_of(apply_codec(file, quantize_to("colibri-int4-row", 1))) == ErrorCode::kUsage);
   CHECK(code_of(apply_codec(file, quantize_to("colibri-int8-row", 0, 64))) == ErrorCode::kUsage);
