@@ -85,6 +85,7 @@ TEST_CASE("compressed-tensors: another dtype is one more rounding") {
     model.files["model.safetensors"] = dequantised(id, 300, best_kernels()).files.at("model.safetensors");
     for (const char* dtype : {"float32", "float16", "bfloat16"}) {
       TransformRequest request{.command = "cast", .operations = {{"cast", {{"dtype", {dtype}}}}}};
+      request.layout.single_file = true;
       Result<TransformResult> cast = transform_in_memory(model, model.folder(), std::move(request));
       if (!cast) FAIL(cast.error().message);
       const auto after = named(cast->files.at("model.safetensors"));
