@@ -562,7 +562,7 @@ std::vector<LayoutCase> layout_cases() {
        {"m.compressed", "m.bitmask", "m.shape"}},
       {"ct-dense",
        {{"m.weight", DType::BF16, {12, 32}}, {"m.weight_scale", DType::BF16, {12, 1}}},
-       ct,
+       quantization(R"("quant_method":"compressed-tensors","format":"dense","config_groups":{})"),
        {},
        Shape{12, 32},
        DType::BF16,

@@ -57,6 +57,7 @@ TEST_CASE("a layout is not there without a part that it needs") {
 TEST_CASE("the same names over plain floats are no layout") {
   for (const LayoutCase& one : layout_cases()) {
     INFO(one.layout);
+    if (one.layout == "ct-dense") continue;  // plain floats, with scales that are not theirs
     LayoutCase plain = one;
     for (HeaderTensor& tensor : plain.tensors) {
       tensor.dtype = DType::F32;

@@ -294,6 +294,15 @@ class Detection {
     return config.format == "naive-quantized";
   }
 
+  // Weights that were left as they are, with what a calibration has found beside them.
+  bool says_dense(std::string_view name) const {
+    if (!schemes_) return false;
+    for (const ct::Group* group : schemes_->candidates(name, ct::guessed_class(name)))
+      if (group->format_given) return group->format == "dense";
+    const std::string& format = schemes_->config().format;
+    return format.empty() || format == "dense" || format == "fakequant";
+  }
+
   // `weight` with `weight_scale`: named by the configuration, except that E8M0 bytes in groups of 32 over FP8 are told by
   // their shape.
   void plain(TensorRef scale) {
@@ -309,7 +318,7 @@ class Detection {
     if (!groups && !ours_) return;
     const bool codes_of_bytes = fp8 || codes.dtype == DType::I8;
     const bool wide = codes.dtype == DType::I16 || codes.dtype == DType::I32;
-    const bool dense = is_scale_float(codes.dtype);
+    const bool dense = is_scale_float(codes.dtype) && says_dense(name);
     if (!codes_of_bytes && !wide && !dense && !is_fp8(codes.dtype)) return;
     const bool naive = wide || (!groups && says_naive(name));
     const QuantFormat& format = dense                 ? kDense

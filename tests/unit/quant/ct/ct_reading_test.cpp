@@ -11,7 +11,8 @@ using namespace tftf::test;
 
 namespace {
 
-constexpr const char* kResult = "model-00001-of-00001.safetensors";
+// What a folder of one file becomes.
+const std::string kShard = "model-00001-of-00001.safetensors";
 
 std::string golden_file(const std::string& path) {
   return tftf_test::read_data("/golden/compressed-tensors/" + path);
@@ -55,7 +56,7 @@ TEST_CASE("compressed-tensors decodes to the bytes of its own decompression") {
     for (const uint64_t tile : {uint64_t{1}, uint64_t{200}, kDefaultTileBytes}) {
       const KernelTable& kernels = tile == 200 ? best_kernels() : scalar_kernels();
       const TransformResult result = dequantised(id, tile, kernels);
-      std::map<std::string, TestTensor> got = named(result.files.at(kResult));
+      std::map<std::string, TestTensor> got = named(result.files.at(kShard));
       INFO(id << ", tiles of " << tile << " bytes");
       CHECK(got.size() == expected.size());
       for (auto& [name, want] : expected) {
@@ -82,15 +83,15 @@ TEST_CASE("compressed-tensors: another dtype is one more rounding") {
   for (const char* id :
        {"pack-int4-g16-sym-f32", "pack-int5-g32-asym-dense", "nvfp4-w4a4", "marlin24-int4-g128"}) {
     INFO(id);
-    const auto native = named(dequantised(id, 300, best_kernels()).files.at(kResult));
+    const auto native = named(dequantised(id, 300, best_kernels()).files.at(kShard));
     MemoryModel model;
-    model.files["model.safetensors"] = dequantised(id, 300, best_kernels()).files.at(kResult);
+    model.files["model.safetensors"] = dequantised(id, 300, best_kernels()).files.at(kShard);
     for (const char* dtype : {"float32", "float16", "bfloat16"}) {
       TransformRequest request{.command = "cast", .operations = {{"cast", {{"dtype", {dtype}}}}}};
       Result<TransformResult> cast = transform_in_memory(model, model.folder(), std::move(request));
       if (!cast) FAIL(cast.error().message);
-      const auto after = named(cast->files.at(kResult));
-      const auto at_once = named(dequantised(id, 300, best_kernels(), dtype).files.at(kResult));
+      const auto after = named(cast->files.at(kShard));
+      const auto at_once = named(dequantised(id, 300, best_kernels(), dtype).files.at(kShard));
       for (const auto& [name, tensor] : native) {
         if (name.find("proj.weight") == std::string::npos) continue;
         INFO(name << " " << dtype);
