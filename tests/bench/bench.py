@@ -10,6 +10,9 @@
     d  dequant-fp8 --merge-lora, r=16, of the FP8 model likewise               ratio <= 1.3, RSS <= 64 MiB + adapter
     f  merge-lora, r=128                                                       ratio <= 2.5, RSS <= 64 MiB + adapter
     r  colibri repack-fp8 of the FP8 model against cp                         ratio <= 0.9, RSS <= 64 MiB
+    q  dequant of a GPTQ model (4 bits, groups of 128) against cp of its output   ratio <= 1.2, RSS <= 64 MiB
+    w  dequant of an AWQ model likewise: memory, and the ratio without a limit    RSS <= 96 MiB
+    p  repack of the GPTQ model to AWQ against cp of its output                   RSS <= 64 MiB
     e  the plan of 92,000 tensors in 163 shards (sparse files)                time and memory
     k  the benchmarks that are executables of their own (kernels, headers)
 
@@ -102,6 +105,37 @@ def write_plain_model(folder, tensors, rows=4096, columns=4096):
     (folder / "model.safetensors.index.json").write_text(
         json.dumps({"metadata": {"total_size": 0}, "weight_map": weight_map}))
     (folder / "config.json").write_text(json.dumps({"model_type": "llama", "torch_dtype": "bfloat16"}))
+
+
+def write_qweight_model(folder, tensors, awq, rows=4096, columns=4096, group=128):
+    """GPTQ (with g_idx) or AWQ weights of 4 bits, all random but for the zero points and scales."""
+    folder.mkdir()
+    groups = columns // group
+    shape = [columns, rows // 8] if awq else [columns // 8, rows]
+    codes = os.urandom(rows * columns // 2)
+    parts = [("qweight", "I32", shape, codes),
+             ("qzeros", "I32", [groups, rows // 8], b"\x76" * (groups * rows // 2)),
+             ("scales", "F16", [groups, rows], struct.pack("<e", 0.01) * (groups * rows))]
+    if not awq:
+        parts.append(("g_idx", "I32", [columns], b"".join(struct.pack("<I", k // group) for k in range(columns))))
+    header, at = {"__metadata__": {"format": "pt"}}, 0
+    for t in range(tensors):
+        for name, dtype, shape, data in parts:
+            header[f"model.layers.{t}.mlp.up_proj.{name}"] = {"dtype": dtype, "shape": shape,
+                                                              "data_offsets": [at, at + len(data)]}
+            at += len(data)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(folder / "model.safetensors", "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for _ in range(tensors):
+            for part in parts:
+                f.write(part[3])
+    section = {"quant_method": "awq", "version": "gemm", "zero_point": True} if awq else \
+        {"quant_method": "gptq", "checkpoint_format": "gptq", "desc_act": False, "sym": False}
+    (folder / "config.json").write_text(json.dumps(
+        {"model_type": "llama", "torch_dtype": "bfloat16",
+         "quantization_config": {**section, "bits": 4, "group_size": group}}))
 
 
 def write_adapter(folder, tensors, rank, rows=4096, columns=4096):
@@ -207,7 +241,7 @@ def main():
     ap.add_argument("--runs", type=int, default=5)
     ap.add_argument("--size", type=int, default=1024, help="MiB of the FP8 model")
     ap.add_argument("--threads", type=int, help="passed on to the tools")
-    ap.add_argument("--only", default="a,g,b,r,i,c,d,f,e,k")
+    ap.add_argument("--only", default="a,g,b,r,i,c,d,f,q,w,p,e,k")
     ap.add_argument("--json", type=Path)
     a = ap.parse_args()
     only = a.only.split(",")
@@ -265,6 +299,21 @@ def main():
                 limit(name, "rss_mib", 64 + bytes_ / MIB)
                 clean(adapter)
             clean(model)
+        for name, awq, most in (("q", False, 64), ("w", True, 96)):
+            if name not in only and (awq or "p" not in only):
+                continue
+            write_qweight_model(model, a.size // 32, awq)
+            warm(model)
+            if name in only:
+                results[name] = against_cp([*tftf, "dequant", "--dtype", "bfloat16", *common, "-i", model, "-o"], None, out,
+                                           a.runs)
+                limit(name, "rss_mib", most)
+                if not awq:
+                    limit(name, "ratio", 1.2)
+            if not awq and "p" in only:
+                results["p"] = against_cp([*tftf, "repack", "--to", "awq", *common, "-i", model, "-o"], None, out, a.runs)
+                limit("p", "rss_mib", 64)
+            clean(model)
         if "g" in only:
             write_model(model, 1, shards=1, rows=65536, columns=65536, sparse=True)
             seconds, rss = run([*tftf, "dequant-fp8", *common, "-i", model, "-o", out])
@@ -293,6 +342,8 @@ def main():
     titles = {"a": "dequant-fp8 / cp of its output", "b": "passthrough / cp",
               "r": "colibri repack-fp8 / cp", "c": "merge-lora r=16 / cp",
               "d": "dequant-fp8 --merge-lora / cp", "f": "merge-lora r=128 / cp",
+              "q": "dequant of GPTQ / cp of its output", "w": "dequant of AWQ / cp of its output",
+              "p": "repack of GPTQ to AWQ / cp",
               "i": "colibri convert to int4 / cp", "g": "one tensor of 4 GiB", "e": "plan of 92,000 tensors"}
     print(f"{'':34}{'seconds':>9}{'cp':>9}{'ratio':>8}{'RSS MiB':>9}")
     for name, title in titles.items():

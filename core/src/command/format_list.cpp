@@ -2,20 +2,17 @@
 #include "tftf/command/format_list.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "tftf/quant/registry.h"
 
 namespace tftf {
 namespace {
 
-std::vector<std::string> repack_targets(const QuantFormat& format) {
+std::vector<std::string> target_ids(const QuantFormat& format) {
   std::vector<std::string> ids;
-  const std::string_view list = format.repacked_to;
-  for (size_t at = 0; at < list.size();) {
-    const size_t end = std::min(list.find(' ', at), list.size());
-    if (end > at) ids.emplace_back(list.substr(at, end - at));
-    at = end + 1;
-  }
+  for (const QuantFormat* target : repack_targets(format)) ids.emplace_back(target->id);
   return ids;
 }
 
@@ -30,7 +27,7 @@ OrderedJson formats_json() {
     entry["title"] = std::string(format->title);
     entry["read"] = format->read();
     entry["written"] = format->written();
-    entry["repacked_to"] = repack_targets(*format);
+    entry["repacked_to"] = target_ids(*format);
   }
   return json;
 }
@@ -43,10 +40,9 @@ std::string formats_text() {
     text += std::string(format->id) + std::string(width + 2 - format->id.size(), ' ');
     text += std::string(format->read() ? "yes " : "-   ") + "  " +
             (format->written() ? "yes    " : "-      ") + "  " + std::string(format->title);
-    if (!format->repacked_to.empty()) {
-      text += "; repacked to";
-      for (const std::string& id : repack_targets(*format)) text += " " + id;
-    }
+    const std::vector<std::string> targets = target_ids(*format);
+    if (!targets.empty()) text += "; repacked to";
+    for (const std::string& id : targets) text += " " + id;
     text += "\n";
   }
   return text +

@@ -2,20 +2,90 @@
 // other-quant-layouts 7.2).
 #include <algorithm>
 
+#include "quant/comfy_encoders.h"
+#include "quant/comfy_integers.h"
 #include "quant/families.h"
+#include "quant/fp8_grid.h"
 #include "quant/layout_scan.h"
+#include "quant/nvfp4.h"
+#include "quant/rotation.h"
+#include "quant/scale_shape.h"
 #include "tftf/base/escape.h"
 
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kComfyFp8 = {"comfy-fp8", "ComfyUI FP8 with a weight_scale"};
-constexpr QuantFormat kComfyMxfp8 = {"comfy-mxfp8", "ComfyUI MXFP8, swizzled scales"};
-constexpr QuantFormat kComfyNvfp4 = {"comfy-nvfp4", "ComfyUI NVFP4, high nibble first, swizzled scales"};
-constexpr QuantFormat kComfyInt8 = {"comfy-int8", "ComfyUI INT8, with or without rotation"};
-constexpr QuantFormat kConvrot = {"comfy-convrot-w4a4", "ComfyUI INT4 in a rotated basis"};
-constexpr QuantFormat kW4a8 = {"comfy-w4a8", "ComfyUI W4A8 on an int8 grid"};
-constexpr QuantFormat kAwq = {"comfy-awq-w4a16", "ComfyUI AWQ W4A16"};
+const ComfyOptions& options_of(const QuantMatch& match) {
+  return *static_cast<const ComfyOptions*>(match.detail.get());
+}
+
+constexpr std::string_view kComfyScale = "weight_scale";
+constexpr uint64_t kUsualRotation = 256;
+
+Result<Weight> open_comfy_fp8(OpenContext& context, const QuantMatch& match) {
+  return open_fp8_scales(context, match, kComfyScale);
+}
+
+Result<Weight> open_comfy_mxfp8(OpenContext& context, const QuantMatch& match) {
+  const bool e5m2 = context.checkpoint.info(match.weight).dtype == DType::F8_E5M2;
+  return open_scaled_codes(
+      context, match, {.code = e5m2 ? SmallCode::kE5m2 : SmallCode::kE4m3, .group = 32, .swizzled = true},
+      kComfyScale);
+}
+
+Result<Weight> open_comfy_nvfp4(OpenContext& context, const QuantMatch& match) {
+  return open_nvfp4(context, match, {.high_first = true, .swizzled = true});
+}
+
+// Rotated blocks have to be whole.
+Result<void> check_rotation(const OpenContext& context, const QuantMatch& match, uint64_t rotation) {
+  if (rotation == 0) return {};
+  const uint64_t columns =
+      match.logical_shape && !match.logical_shape->empty() ? match.logical_shape->back() : 0;
+  if (is_rotation_size(rotation) && columns % rotation == 0) return {};
+  return weight_fault(ErrorCode::kRefusedShape, context, match,
+                      "has rows of " + std::to_string(columns) +
+                          " codes, which are not rotated in blocks of " + std::to_string(rotation));
+}
+
+Result<Weight> open_comfy_int8(OpenContext& context, const QuantMatch& match) {
+  TFTF_TRY(check_rotation(context, match, options_of(match).rotation));
+  return open_scaled_int8(context, match, kComfyScale, options_of(match).rotation);
+}
+
+Result<Weight> open_convrot(OpenContext& context, const QuantMatch& match) {
+  const uint64_t rotation = options_of(match).rotation == 0 ? kUsualRotation : options_of(match).rotation;
+  TFTF_TRY(check_rotation(context, match, rotation));
+  const uint64_t columns = match.logical_shape ? match.logical_shape->back() : 0;
+  return open_scaled_codes(context, match, {.code = SmallCode::kInt4, .group = columns, .rotation = rotation},
+                           kComfyScale);
+}
+
+Result<Weight> open_w4a8_layer(OpenContext& context, const QuantMatch& match) {
+  return open_comfy_w4a8(context, match, options_of(match));
+}
+
+Result<Weight> open_awq_layer(OpenContext& context, const QuantMatch& match) {
+  return open_comfy_awq(context, match, options_of(match));
+}
+
+constexpr QuantFormat kComfyFp8 = {.id = "comfy-fp8",
+                                   .title = "ComfyUI FP8 with a weight_scale",
+                                   .open = open_comfy_fp8,
+                                   .encoder = &kComfyFp8Encoder};
+constexpr QuantFormat kComfyMxfp8 = {
+    .id = "comfy-mxfp8", .title = "ComfyUI MXFP8, swizzled scales", .open = open_comfy_mxfp8};
+constexpr QuantFormat kComfyNvfp4 = {.id = "comfy-nvfp4",
+                                     .title = "ComfyUI NVFP4, high nibble first, swizzled scales",
+                                     .open = open_comfy_nvfp4,
+                                     .encoder = &kComfyNvfp4Encoder};
+constexpr QuantFormat kComfyInt8 = {
+    .id = "comfy-int8", .title = "ComfyUI INT8, with or without rotation", .open = open_comfy_int8};
+constexpr QuantFormat kConvrot = {
+    .id = "comfy-convrot-w4a4", .title = "ComfyUI INT4 in a rotated basis", .open = open_convrot};
+constexpr QuantFormat kW4a8 = {
+    .id = "comfy-w4a8", .title = "ComfyUI W4A8 on an int8 grid", .open = open_w4a8_layer};
+constexpr QuantFormat kAwq = {.id = "comfy-awq-w4a16", .title = "ComfyUI AWQ W4A16", .open = open_awq_layer};
 constexpr QuantFormat kSvdquant = {"comfy-svdquant", "SVDQuant W4A4", true};
 
 // What a format wants beside its weight; every listed tensor is required unless marked.
@@ -75,6 +145,24 @@ const JsonValue* option(const JsonValue& json, std::string_view key) {
   return params ? params->get(key) : nullptr;
 }
 
+uint64_t whole_option(const JsonValue& json, std::string_view key) {
+  const JsonValue* value = json.is_string() ? nullptr : option(json, key);
+  const auto whole = value == nullptr ? std::nullopt : value->as_integer();
+  return whole && *whole > 0 ? static_cast<uint64_t>(*whole) : 0;
+}
+
+ComfyOptions options_from(const JsonValue& json, const QuantFormat& format) {
+  ComfyOptions options{whole_option(json, "group_size"), whole_option(json, "convrot_groupsize")};
+  if (&format == &kComfyInt8) {
+    const JsonValue* rotated = json.is_string() ? nullptr : option(json, "convrot");
+    if (rotated == nullptr || !rotated->is_true())
+      options.rotation = 0;
+    else if (options.rotation == 0)
+      options.rotation = kUsualRotation;
+  }
+  return options;
+}
+
 void detect_layer(LayoutScan& scan, std::string_view module, const JsonValue& json,
                   std::optional<TensorRef> description) {
   const JsonValue* format = json.is_string() ? &json : option(json, "format");
@@ -107,12 +195,19 @@ void detect_layer(LayoutScan& scan, std::string_view module, const JsonValue& js
       return scan.problem(layer->format->id, name, std::string(part.suffix) + " is missing",
                           {weight, description});
   }
+  if (const auto correction = scan.sibling(module, ".weight_correction");
+      correction && layer->format == &kW4a8)
+    return scan.problem(kW4a8.id, name, "it has a weight_correction, which is not read",
+                        {weight, description, correction});
   for (std::string_view part : kCommon) scan.add_companion(match, part, module, "." + std::string(part));
   if (description) match.companions.push_back({"comfy_quant", *description});
   const TensorRef* scale = match.find("weight_scale");
   match.logical_dtype = native_dtype(scale ? scan.info(*scale).dtype : DType::BF16);
   if (layer->format == &kW4a8) match.logical_dtype = DType::F32;
   if (layer->format == &kComfyNvfp4 || layer->format == &kComfyMxfp8) {
+    scan.note(std::string(layer->format->id) + " pads weights to multiples of " +
+              (layer->format == &kComfyNvfp4 ? "16" : "32") +
+              "; their own size is in no file, so the padded one is kept");
     match.logical_dtype = DType::BF16;
     match.group_size = layer->format == &kComfyNvfp4 ? 16 : 32;
   }
@@ -120,6 +215,17 @@ void detect_layer(LayoutScan& scan, std::string_view module, const JsonValue& js
     match.logical_shape = stored.shape;
     if (layer->two_per_byte) match.logical_shape->back() *= 2;
   }
+  const auto options = std::make_shared<const ComfyOptions>(options_from(json, *layer->format));
+  if (scale != nullptr && match.logical_shape &&
+      scale_shape(stored.shape, scan.info(*scale).shape) == ScaleShape::kOther) {
+    std::optional<BlockSize> declared;
+    if (options->group != 0) declared = BlockSize{options->group, options->group};
+    if (const auto block = block_of(stored.shape, scan.info(*scale).shape, declared)) {
+      match.block[0] = block->rows;
+      match.block[1] = block->columns;
+    }
+  }
+  match.detail = options;
   scan.claim(std::move(match));
 }
 

@@ -5,6 +5,7 @@
 #include "quant/fp8_block_encoder.h"
 #include "quant/fp8_grid.h"
 #include "quant/layout_scan.h"
+#include "quant/scaled_codes.h"
 #include "tftf/base/affix.h"
 #include "tftf/base/checked.h"
 
@@ -30,14 +31,19 @@ Result<Weight> open_fp8_block(OpenContext& context, const QuantMatch& match) {
   return weight;
 }
 
+Result<Weight> open_v4_fp4(OpenContext& context, const QuantMatch& match) {
+  return open_scaled_codes(context, match, {.code = SmallCode::kE2m1, .group = 32}, "scale");
+}
+
 constexpr QuantFormat kBlock = {.id = "fp8-block",
                                 .title = "FP8 with block scales (DeepSeek V3 and others)",
                                 .open = open_fp8_block,
                                 .encoder = &kFp8BlockEncoder,
-                                .repacked_to = "colibri-fp8-e4m3-b128"};
+                                .codes = &kFp8BlockCodes};
 constexpr QuantFormat kV4Fp8 = {
     .id = "deepseek-v4-fp8", .title = "DeepSeek V4 FP8, E8M0 block scales", .open = open_fp8_block};
-constexpr QuantFormat kV4Fp4 = {"deepseek-v4-fp4", "DeepSeek V4 FP4 experts"};
+constexpr QuantFormat kV4Fp4 = {
+    .id = "deepseek-v4-fp4", .title = "DeepSeek V4 FP4 experts", .open = open_v4_fp4};
 constexpr std::string_view kScaleInv = "_scale_inv";
 constexpr std::string_view kWeightScaleInv = ".weight_scale_inv";
 constexpr std::string_view kFp8BlockScale = ".scale";

@@ -17,5 +17,6 @@ uint64_t fp8_blocks_scratch(const Encoded& encoded, uint64_t units);
 
 // The layout fp8-block.
 extern const Encoder kFp8BlockEncoder;
+extern const CodeLayout kFp8BlockCodes;  // fp8_block_codes.cpp
 
 }  // namespace tftf

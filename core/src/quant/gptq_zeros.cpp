@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+
+#include "quant/qweight.h"
 #include "tftf/base/checked.h"
+#include "tftf/base/escape.h"
 
 namespace tftf {
 namespace {
@@ -41,9 +44,26 @@ ZeroVerdict GptqZeros::read(const QuantMatch& match, uint64_t& budget) {
   return bytes ? judge_zeros(*bytes, info.shape[1], match.bits) : ZeroVerdict::kUnknown;
 }
 
-void GptqZeros::claim_all(const QuantFormat& v1, const QuantFormat& v2) {
+// What the configuration says. auto-round has packings of its own (spec quant-layouts-2 4): those named after GPTQ hold v1,
+// and so does what is symmetric; all others v2.
+GptqZeros::Declared GptqZeros::declared() const {
   const JsonValue* format = scan_.config().get("checkpoint_format");
-  const bool config_v2 = format && format->text == "gptq_v2";
+  const std::string& method = scan_.config().method;
+  if (method != "auto-round" && method != "auto_round" && method != "intel/auto-round") {
+    if (!format || !format->is_string()) return {};
+    return {"checkpoint_format", format->text, format->text == "gptq_v2", false};
+  }
+  const JsonValue* packing = scan_.config().get("packing_format");
+  if (!packing || !packing->is_string()) return {"", "", false, true};
+  const JsonValue* symmetric = scan_.config().get("sym");
+  const bool gptqmodel = packing->text.find("gptqmodel") != std::string::npos;
+  const bool v1 = !gptqmodel && (packing->text.find("gptq") != std::string::npos ||
+                                 (symmetric != nullptr && symmetric->is_true()));
+  return {"packing_format", packing->text, !v1, true};
+}
+
+void GptqZeros::claim_all(const QuantFormat& v1, const QuantFormat& v2) {
+  const Declared declared = this->declared();
   uint64_t budget = kSampled;
   std::vector<ZeroVerdict> verdicts;
   size_t said_v1 = 0, said_v2 = 0, unread = 0;
@@ -55,24 +75,36 @@ void GptqZeros::claim_all(const QuantFormat& v1, const QuantFormat& v2) {
   }
   const bool follow = (said_v1 > 0) != (said_v2 > 0) && said_v1 + said_v2 + unread == matches_.size();
   for (size_t i = 0; i < matches_.size(); ++i) {
-    bool is_v2 = config_v2;
+    bool is_v2 = declared.v2;
     if (verdicts[i] == ZeroVerdict::kV1 || verdicts[i] == ZeroVerdict::kV2)
       is_v2 = verdicts[i] == ZeroVerdict::kV2;
     else if (verdicts[i] == ZeroVerdict::kUnknown && follow)
       is_v2 = said_v2 > 0;
-    if (is_v2)
-      matches_[i].layout = v2.id;
-    else
-      matches_[i].layout = v1.id;
+    if (declared.auto_round && declared.key.empty() &&
+        (verdicts[i] == ZeroVerdict::kMixed || verdicts[i] == ZeroVerdict::kUnknown)) {
+      scan_.problem(
+          v1.id, matches_[i].module,
+          "the configuration of auto-round has no packing_format, and its zero points do not tell what "
+          "they mean",
+          {matches_[i].weight});
+      matches_[i].layout = {};
+      continue;
+    }
+    matches_[i].layout = is_v2 ? v2.id : v1.id;
+    // Its readers add 1 without a modulus.
+    if (declared.auto_round) matches_[i].detail = std::make_shared<const GptqDetail>(GptqDetail{false});
   }
-  if (format && config_v2 ? said_v1 > 0 : format && said_v2 > 0)
-    scan_.note("checkpoint_format says " + std::string(config_v2 ? "gptq_v2" : format->text) +
-               ", but all zero points of " + std::to_string(config_v2 ? said_v1 : said_v2) +
-               " modules are those of " + (config_v2 ? "v1" : "v2") + ": the values count");
+  const size_t against = declared.v2 ? said_v1 : said_v2;
+  if (!declared.key.empty() && against > 0) {
+    scan_.note(std::string(declared.key) + " says " + escape_text(declared.value) +
+               ", but all zero points of " + std::to_string(against) + " modules are those of " +
+               (declared.v2 ? "v1" : "v2") + ": the values count");
+  }
   if (unread > 0 && unread < matches_.size())
     scan_.note("the zero points of " + std::to_string(matches_.size() - unread) + " of " +
                std::to_string(matches_.size()) + " GPTQ modules were read to tell v1 from v2");
-  for (QuantMatch& match : matches_) scan_.claim(std::move(match));
+  for (QuantMatch& match : matches_)
+    if (!match.layout.empty()) scan_.claim(std::move(match));
   matches_.clear();
 }
 

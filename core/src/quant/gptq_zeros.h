@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quant/layout_scan.h"
@@ -31,6 +32,13 @@ class GptqZeros {
   void claim_all(const QuantFormat& v1, const QuantFormat& v2);
 
  private:
+  struct Declared {
+    std::string_view key{};  // of the configuration; empty: it says nothing
+    std::string value{};
+    bool v2 = false;
+    bool auto_round = false;
+  };
+  Declared declared() const;
   ZeroVerdict read(const QuantMatch& match, uint64_t& budget);
 
   LayoutScan& scan_;

@@ -80,6 +80,11 @@ void LayoutScan::problem(std::string_view layout, std::string_view module, std::
     if (part) take_tensor(*part);
 }
 
+void LayoutScan::problem(const QuantMatch& match, std::string what) {
+  problem(match.layout, match.module, std::move(what), {match.weight});
+  for (const QuantCompanion& one : match.companions) take_tensor(one.tensor);
+}
+
 void LayoutScan::note(std::string text) {
   if (std::find(report_.notes.begin(), report_.notes.end(), text) == report_.notes.end())
     report_.notes.push_back(std::move(text));

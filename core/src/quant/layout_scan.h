@@ -41,9 +41,13 @@ class LayoutScan {
 
   void claim(QuantMatch match);
   void claim_extra(std::string_view layout, TensorRef tensor);
+  // Whether a module of the layout was claimed.
+  bool has_found(std::string_view layout) const { return finding_by_id_.count(layout) > 0; }
   // A broken module: `parts` are not offered to later families.
   void problem(std::string_view layout, std::string_view module, std::string what,
                std::initializer_list<std::optional<TensorRef>> parts);
+  // The same for a module all of whose tensors are known.
+  void problem(const QuantMatch& match, std::string what);
   // A warning; equal ones are kept once.
   void note(std::string text);
 

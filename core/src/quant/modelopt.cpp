@@ -2,57 +2,88 @@
 #include <algorithm>
 
 #include "quant/families.h"
+#include "quant/fp8_grid.h"
 #include "quant/layout_scan.h"
 #include "quant/nvfp4.h"
 #include "quant/scale_shape.h"
+#include "tftf/base/bytes.h"
 #include "tftf/base/checked.h"
+#include "tftf/base/json_text.h"
+#include "tftf/quant/undecided.h"
 
 namespace tftf {
 namespace {
 
+constexpr std::string_view kModeloptRole = "weight_scale";
+
+Result<Weight> open_modelopt_fp8(OpenContext& context, const QuantMatch& match) {
+  return open_fp8_scales(context, match, kModeloptRole);
+}
+
+Result<Weight> open_modelopt_int8(OpenContext& context, const QuantMatch& match) {
+  return open_scaled_int8(context, match, kModeloptRole);
+}
+
+Result<Weight> open_int4_awq(OpenContext& context, const QuantMatch& match) {
+  return open_scaled_codes(context, match, {.code = SmallCode::kInt4RowPairs, .group = match.group_size},
+                           kModeloptRole);
+}
+
+Result<Weight> open_modelopt_mxfp4(OpenContext& context, const QuantMatch& match) {
+  return open_scaled_codes(context, match, {.code = SmallCode::kE2m1, .group = 32}, kModeloptRole);
+}
+
 Result<Weight> open_modelopt_nvfp4(OpenContext& context, const QuantMatch& match) {
-  const TensorRef* scales = match.find("weight_scale");
-  const TensorRef* global = match.find("weight_scale_2");
-  const auto fault = [&](ErrorCode code, const std::string& what) {
-    return weight_fault(code, context, match, what);
-  };
-  if (scales == nullptr || global == nullptr || !match.logical_shape || match.logical_shape->size() < 2)
-    return fault(ErrorCode::kRefusedMissing, "lacks a scale");
-  if (match.find("pre_quant_scale") != nullptr)
-    return fault(ErrorCode::kRefusedUnsupported,
-                 "has a pre_quant_scale, which is not folded into NVFP4 weights");
-  const Shape& shape = *match.logical_shape;
-  Shape grid = shape;
-  grid.back() = ceil_div(shape.back(), 16);
-  const TensorInfo &block = context.checkpoint.info(*scales), &second = context.checkpoint.info(*global);
-  if (block.shape != grid)
-    return fault(ErrorCode::kRefusedShape,
-                 "has scales of shape " + shape_text(block.shape) + ", not " + shape_text(grid));
-  uint64_t matrices = 1;
-  for (size_t i = 0; i + 2 < shape.size(); ++i) matrices *= shape[i];
-  const uint64_t rows = shape[shape.size() - 2], count = element_count(second.shape).value_or(0);
-  if (second.dtype != DType::F32 || (count != 1 && count != matrices)) {
-    return fault(ErrorCode::kRefusedShape, "has a weight_scale_2 that is " +
-                                               std::string(dtype_name(second.dtype)) + " " +
-                                               shape_text(second.shape) + ", not one F32 per matrix");
+  return open_nvfp4(context, match, {});
+}
+
+struct Undecided {
+  std::optional<float> multiplier{};  // that is none, probably
+  std::string layout{};               // that the user has named
+};
+
+// What the user says decides.
+Result<Weight> open_undecided(OpenContext& context, const QuantMatch& match) {
+  const auto& undecided = *static_cast<const Undecided*>(match.detail.get());
+  QuantMatch as = match;
+  as.layout = undecided.layout;
+  if (as.layout == "modelopt-nvfp4") return open_nvfp4(context, as, {});
+  if (as.layout == "comfy-nvfp4") return open_nvfp4(context, as, {.high_first = true, .swizzled = true});
+  if (as.layout == "ct-nvfp4-pack-quantized")
+    return open_nvfp4(context, as, {.global = GlobalScale::kDivide});
+  if (!undecided.multiplier) {
+    return weight_fault(
+        ErrorCode::kRefusedAmbiguous, context, match,
+        "is NVFP4 of ModelOpt or of ComfyUI, and nothing tells which: they differ in the order "
+        "of nibbles and of scales; --layout modelopt-nvfp4 or --layout comfy-nvfp4 decides");
   }
-  const uint64_t all = matrices * rows;
-  return nvfp4_weight({.rows = all,
-                       .columns = shape.back(),
-                       .rows_per_scale = std::max<uint64_t>(1, count == 1 ? all : rows)},
-                      shape, match.weight, *scales, *global);
+  return weight_fault(
+      ErrorCode::kRefusedAmbiguous, context, match,
+      "has a weight_scale_2 of " + json_float(*undecided.multiplier).dump() +
+          ", where the multiplier that this name stands for is far below 1: it may be a "
+          "divisor, as in compressed-tensors; --layout ct-nvfp4-pack-quantized divides by it, "
+          "--layout modelopt-nvfp4 multiplies with it");
 }
 
 constexpr QuantFormat kModeloptNvfp4 = {
     .id = "modelopt-nvfp4", .title = "ModelOpt NVFP4", .open = open_modelopt_nvfp4};
-constexpr QuantFormat kAmbiguous = {
-    "nvfp4-ambiguous", "NVFP4 of ModelOpt or ComfyUI: --layout modelopt-nvfp4 or comfy-nvfp4 decides"};
-constexpr QuantFormat kInt4Awq = {"modelopt-int4-awq", "ModelOpt INT4 AWQ, packed along the rows"};
-constexpr QuantFormat kModeloptMxfp4 = {"modelopt-mxfp4", "ModelOpt MXFP4"};
-constexpr QuantFormat kModeloptFp8 = {"modelopt-fp8", "ModelOpt FP8, one scale per tensor"};
-constexpr QuantFormat kFp8Channel = {"modelopt-fp8-channel", "ModelOpt FP8, one scale per row"};
-constexpr QuantFormat kFp8Block = {"modelopt-fp8-block", "ModelOpt FP8, block scales"};
-constexpr QuantFormat kModeloptInt8 = {"modelopt-int8", "ModelOpt INT8"};
+constexpr QuantFormat kAmbiguous = {.id = kUndecidedNvfp4,
+                                    .title =
+                                        "NVFP4 that `--layout` has to decide on: modelopt-nvfp4, "
+                                        "comfy-nvfp4 or ct-nvfp4-pack-quantized",
+                                    .open = open_undecided};
+constexpr QuantFormat kInt4Awq = {
+    .id = "modelopt-int4-awq", .title = "ModelOpt INT4 AWQ, packed along the rows", .open = open_int4_awq};
+constexpr QuantFormat kModeloptMxfp4 = {
+    .id = "modelopt-mxfp4", .title = "ModelOpt MXFP4", .open = open_modelopt_mxfp4};
+constexpr QuantFormat kModeloptFp8 = {
+    .id = "modelopt-fp8", .title = "ModelOpt FP8, one scale per tensor", .open = open_modelopt_fp8};
+constexpr QuantFormat kFp8Channel = {
+    .id = "modelopt-fp8-channel", .title = "ModelOpt FP8, one scale per row", .open = open_modelopt_fp8};
+constexpr QuantFormat kFp8Block = {
+    .id = "modelopt-fp8-block", .title = "ModelOpt FP8, block scales", .open = open_modelopt_fp8};
+constexpr QuantFormat kModeloptInt8 = {
+    .id = "modelopt-int8", .title = "ModelOpt INT8", .open = open_modelopt_int8};
 constexpr std::string_view kModeloptScale = ".weight_scale";
 
 QuantMatch start_modelopt(const LayoutScan& scan, const QuantFormat& format, std::string_view module,
@@ -70,16 +101,43 @@ QuantMatch start_modelopt(const LayoutScan& scan, const QuantFormat& format, std
   return match;
 }
 
+bool is_modelopt(const QuantConfig& config) {
+  if (config.method == "modelopt" || config.hf_quant != nullptr) return true;
+  const JsonValue* producer = config.get("producer");
+  const auto name = producer == nullptr ? std::nullopt : producer->string("name");
+  return name && *name == "modelopt";
+}
+
+// Scales that are looked into before anything is planned: those of the first modules show what a producer does.
+constexpr uint64_t kGlobalsSeen = 4096;
+
+// The first of a module's global scales that is no multiplier below 1; nothing when all are or their values are not known
+// (yet).
+std::optional<float> unlikely_multiplier(LayoutScan& scan, TensorRef global, uint64_t& seen) {
+  const TensorInfo& info = scan.info(global);
+  const uint64_t count = element_count(info.shape).value_or(0);
+  if (info.dtype != DType::F32 || seen >= kGlobalsSeen) return std::nullopt;
+  seen += count;
+  const std::optional<Bytes> bytes = scan.values().get(global);
+  for (size_t i = 0; bytes && i + sizeof(float) <= bytes->size(); i += sizeof(float)) {
+    const auto value = load_le<float>(bytes->data() + i);
+    if (!(value < 1.0f)) return value;
+  }
+  return std::nullopt;
+}
+
 // Nibble order and scale order are in no header. ModelOpt's configuration says both; else only scales that
 // are linear where the swizzled form would have another shape prove ModelOpt.
-void detect_nvfp4(LayoutScan& scan, std::string_view module, TensorRef weight, TensorRef scale) {
+void detect_nvfp4(LayoutScan& scan, std::string_view module, TensorRef weight, TensorRef scale,
+                  uint64_t& seen) {
   const Shape& codes = scan.info(weight).shape;
   const Shape& grid = scan.info(scale).shape;
-  const bool modelopt = scan.config().method == "modelopt";
+  const bool modelopt = is_modelopt(scan.config());
   auto broken = [&](std::string what) {
     scan.problem(kModeloptNvfp4.id, scan.info(weight).name, std::move(what), {weight, scale});
   };
-  if (!scan.sibling(module, ".weight_scale_2")) {
+  const std::optional<TensorRef> global = scan.sibling(module, ".weight_scale_2");
+  if (!global) {
     if (modelopt) broken("weight_scale_2 is missing");
     return;
   }
@@ -94,20 +152,24 @@ void detect_nvfp4(LayoutScan& scan, std::string_view module, TensorRef weight, T
                   " nor the swizzled " + shape_text(swizzled));
   if (modelopt && grid != linear)
     return broken("weight_scale " + shape_text(grid) + " is swizzled; ModelOpt's is " + shape_text(linear));
-  const bool proven = grid == linear && linear != swizzled;
-  QuantMatch match =
-      start_modelopt(scan, modelopt || proven ? kModeloptNvfp4 : kAmbiguous, module, weight, scale);
+  const bool proven = grid == linear && (modelopt || linear != swizzled);
+  std::optional<float> doubt;
+  if (grid == linear) doubt = unlikely_multiplier(scan, *global, seen);
+  const bool decided = proven && !doubt;
+  QuantMatch match = start_modelopt(scan, decided ? kModeloptNvfp4 : kAmbiguous, module, weight, scale);
+  if (!decided) match.detail = std::make_shared<const Undecided>(Undecided{doubt, {}});
   match.logical_shape->back() = columns;
   match.bits = 4;
   match.group_size = 16;
   scan.claim(std::move(match));
 }
 
-void detect_bytes(LayoutScan& scan, std::string_view module, TensorRef weight, TensorRef scale) {
+void detect_bytes(LayoutScan& scan, std::string_view module, TensorRef weight, TensorRef scale,
+                  uint64_t& seen) {
   const Shape& codes = scan.info(weight).shape;
   const Shape& grid = scan.info(scale).shape;
   const DType dtype = scan.info(scale).dtype;
-  if (dtype == DType::F8_E4M3) return detect_nvfp4(scan, module, weight, scale);
+  if (dtype == DType::F8_E4M3) return detect_nvfp4(scan, module, weight, scale, seen);
   if (codes.size() < 2 || grid.size() != codes.size() || codes.back() > UINT64_MAX / 2) return;
   if (dtype == DType::U8 || dtype == DType::F8_E8M0) {
     Shape wanted = codes;
@@ -157,18 +219,33 @@ void detect_eight_bits(LayoutScan& scan, std::string_view module, TensorRef weig
   scan.claim(std::move(match));
 }
 
+// Of the key-value cache: they mean nothing once the weights are floats.
+void claim_cache_scales(LayoutScan& scan) {
+  const std::string_view* found = nullptr;
+  for (const QuantFormat* format :
+       {&kModeloptFp8, &kFp8Channel, &kFp8Block, &kModeloptInt8, &kInt4Awq, &kModeloptNvfp4, &kModeloptMxfp4})
+    if (found == nullptr && scan.has_found(format->id)) found = &format->id;
+  if (found == nullptr) return;
+  for (const std::string_view suffix : {".k_scale", ".v_scale"})
+    for (const TensorRef scale : scan.ending(suffix))
+      if (is_scalar(scan.info(scale).shape) && is_scale_float(scan.info(scale).dtype))
+        scan.claim_extra(*found, scale);
+}
+
 void detect_modelopt(LayoutScan& scan) {
-  const bool modelopt = scan.config().method == "modelopt";
+  const bool modelopt = is_modelopt(scan.config());
+  uint64_t seen = 0;
   for (TensorRef scale : scan.ending(kModeloptScale)) {
     const std::string_view module = scan.stem(scale, kModeloptScale);
     const std::optional<TensorRef> weight = scan.sibling(module, ".weight");
     if (!weight) continue;
     const DType codes = scan.info(*weight).dtype;
     if (codes == DType::U8)
-      detect_bytes(scan, module, *weight, scale);
+      detect_bytes(scan, module, *weight, scale, seen);
     else if (modelopt && (codes == DType::I8 || is_fp8(codes)))
       detect_eight_bits(scan, module, *weight, scale);
   }
+  if (modelopt) claim_cache_scales(scan);
 }
 
 constexpr const QuantFormat* kModeloptFormats[] = {&kModeloptFp8,   &kFp8Channel, &kFp8Block,
@@ -176,6 +253,14 @@ constexpr const QuantFormat* kModeloptFormats[] = {&kModeloptFp8,   &kFp8Channel
                                                    &kModeloptMxfp4, &kAmbiguous};
 
 }  // namespace
+
+QuantMatch decided(const QuantMatch& match, const std::string& layout) {
+  QuantMatch as = match;
+  Undecided undecided = *static_cast<const Undecided*>(match.detail.get());
+  undecided.layout = layout;
+  as.detail = std::make_shared<const Undecided>(std::move(undecided));
+  return as;
+}
 
 constexpr QuantFamily kModeloptFamily = {"ModelOpt", kModeloptFormats, detect_modelopt};
 

@@ -1,19 +1,24 @@
-// E2M1 codes in pairs under E4M3 scales of 16 and an F32 scale: what the NVFP4 layouts of all producers share.
+// NVFP4 of all producers: E2M1 codes, an E4M3 scale for sixteen of them, an F32 scale for a matrix.
 #pragma once
 
-#include "tftf/quant/weight.h"
+#include "quant/scaled_codes.h"
 
 namespace tftf {
 
-struct Nvfp4Matrix {
-  uint64_t rows = 0;  // of all matrices of a stack
-  uint64_t columns = 0;
-  uint64_t rows_per_scale = 0;  // rows that share one F32 scale
+// How a producer writes it. ModelOpt: the default. ComfyUI: high_first, swizzled. compressed-tensors: divides.
+struct Nvfp4Order {
+  bool high_first = false;  // nibbles
+  bool swizzled = false;    // block scales
+  GlobalScale global = GlobalScale::kMultiply;
 };
 
-// ModelOpt's order: low nibbles first, [rows, columns / 2]; scales [rows, columns / 16], rounded up; w = (code * block scale)
-// * F32 scale, in F32. Parts: codes, block scales, F32 scales.
-Weight nvfp4_weight(const Nvfp4Matrix& matrix, const Shape& shape, TensorRef codes, TensorRef block_scales,
-                    TensorRef global_scales);
+// Opens a module of logical shape [.., rows, columns]. The block scales are E4M3 (U8 counts as that); the global scale, one
+// for all or one per matrix, is F32. A pre_quant_scale is folded.
+Result<Weight> open_nvfp4(OpenContext& context, const QuantMatch& match, const Nvfp4Order& order,
+                          std::string_view scales = "weight_scale",
+                          std::string_view global = "weight_scale_2");
+
+// A matrix in ModelOpt's order whose tensors the caller has checked.
+Weight nvfp4_weight(const Shape& shape, TensorRef codes, TensorRef scales, TensorRef global);
 
 }  // namespace tftf

@@ -5,18 +5,31 @@
 #include "quant/families.h"
 #include "quant/gptq_zeros.h"
 #include "quant/layout_scan.h"
+#include "quant/qweight.h"
 #include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
 
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kGptqV1 = {"gptq-v1", "GPTQ, zero points stored minus one"};
-constexpr QuantFormat kGptqV2 = {"gptq-v2", "GPTQ v2, zero points as they are"};
+constexpr QuantFormat kGptqV1 = {.id = "gptq-v1",
+                                 .title = "GPTQ, zero points stored minus one",
+                                 .open = open_qweight,
+                                 .encoder = &kGptqV1Encoder,
+                                 .codes = &kGptqV1Codes};
+constexpr QuantFormat kGptqV2 = {.id = "gptq-v2",
+                                 .title = "GPTQ v2, zero points as they are",
+                                 .open = open_qweight,
+                                 .encoder = &kGptqV2Encoder,
+                                 .codes = &kGptqV2Codes};
 constexpr QuantFormat kMarlin = {"gptq-marlin", "GPTQ in Marlin's tile order", true};
 constexpr QuantFormat kPlanar = {"gptq-planar", "GPTQ with 5, 6 or 7 bits in planes", true};
-constexpr QuantFormat kGemm = {"awq-gemm", "AWQ, GEMM packing"};
-constexpr QuantFormat kGemv = {"awq-gemv", "AWQ, GEMV packing"};
+constexpr QuantFormat kGemm = {.id = "awq-gemm",
+                               .title = "AWQ, GEMM packing",
+                               .open = open_qweight,
+                               .encoder = &kAwqGemmEncoder,
+                               .codes = &kAwqGemmCodes};
+constexpr QuantFormat kGemv = {.id = "awq-gemv", .title = "AWQ, GEMV packing", .open = open_qweight};
 constexpr QuantFormat kGemvFast = {"awq-gemv-fast", "AWQ, GEMV-fast packing", true};
 constexpr std::string_view kSuffix = ".qweight";
 
@@ -50,14 +63,16 @@ QuantMatch make_match(const LayoutScan& scan, const Module& module, const QuantF
 }
 
 // Elements of a group: the declared number when it gives as many groups, else the exact quotient when it is a
-// usual number, else the usual number that gives them (the last group is then short).
-uint64_t group_of(const LayoutScan& scan, uint64_t inputs, uint64_t groups) {
+// usual number. With g_idx else the usual number that gives them (the last group is then short); without, nothing: only the
+// configuration could say it.
+uint64_t group_of(const LayoutScan& scan, uint64_t inputs, uint64_t groups, bool has_index) {
   const JsonValue* value = scan.config().get("group_size");
   const int64_t declared = value ? value->as_integer().value_or(0) : 0;
   if (declared > 0 && ceil_div(inputs, static_cast<uint64_t>(declared)) == groups)
     return std::min(static_cast<uint64_t>(declared), inputs);
   const bool exact = inputs % groups == 0;
   if (exact && usual_group(inputs / groups, inputs)) return inputs / groups;
+  if (!has_index) return 0;
   for (uint64_t usual : {16, 32, 64, 128, 256})
     if (ceil_div(inputs, usual) == groups) return usual;
   return exact ? inputs / groups : 0;
@@ -85,14 +100,15 @@ std::optional<QuantMatch> fit_gptq(const LayoutScan& scan, const Module& module)
                 (*zeros)[1] * 32 != module.outputs * bits))
     return std::nullopt;
   if (module.groups == 0) return std::nullopt;
-  const uint64_t group = ceil_div(inputs, module.groups);
-  // With g_idx the last group may be short, so only a plainly small group disproves the packing.
-  if (module.g_idx ? group < 16 && group != inputs : !usual_group(group, inputs)) return std::nullopt;
-  if (!module.g_idx && inputs % module.groups != 0) return std::nullopt;
+  // The last group may be short, so only a plainly small group disproves the packing.
+  const uint64_t least = ceil_div(inputs, module.groups);
+  if (least < 16 && least != inputs) return std::nullopt;
+  const uint64_t elements = group_of(scan, inputs, module.groups, module.g_idx.has_value());
+  if (!module.g_idx && elements == 0) return std::nullopt;
   QuantMatch match = make_match(scan, module, bits >= 5 && bits <= 7 ? kPlanar : kGptqV1);
   match.logical_shape = Shape{module.outputs, inputs};
   match.bits = static_cast<uint32_t>(bits);
-  match.group_size = group_of(scan, inputs, module.groups);
+  match.group_size = elements;
   return match;
 }
 
@@ -180,6 +196,7 @@ void detect_qweight_module(LayoutScan& scan, TensorRef qweight, GptqZeros& zeros
   if (const QuantFormat* named = named_packing(scan, module))
     return scan.claim(make_match(scan, module, *named));
   if (module.qzeros && scan.info(*module.qzeros).dtype != DType::I32) return broken("qzeros is not I32");
+  if (module.g_idx && scan.info(*module.g_idx).dtype != DType::I32) return broken("g_idx is not I32");
   const JsonValue* format = scan.config().get("checkpoint_format");
   if (format && (format->text == "bitblas" || format->text == "qqq" || format->text == "exllama"))
     return broken("the packing " + quote_name(format->text) + " is known by name only");

@@ -6,17 +6,36 @@
 #include "quant/layout_scan.h"
 #include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
+#include "tftf/quant/code_form.h"
 
 namespace tftf {
 namespace {
 
-// The order of detection (spec other-quant-layouts 10): those that name themselves first, then by names that
+// The order of detection (spec other-quant-layouts 10, quant-layouts-2 12): those that name themselves first, then by names that
 // belong to one producer, then by shape.
 constexpr const QuantFamily* kFamilies[] = {
-    &kTorchaoFamily,      &kComfyFamily,    &kComfyScaledFamily,       &kColibriFamily,
-    &kBitsandbytesFamily, &kQweightFamily,  &kCompressedTensorsFamily, &kGptOssFamily,
-    &kMlxFamily,          &kFp8BlockFamily, &kModeloptFamily,          &kFp8ScaledFamily,
+    &kQuarkFamily,
+    &kFbgemmFamily,
+    &kTorchaoFamily,
+    &kComfyFamily,
+    &kComfyScaledFamily,
+    &kColibriFamily,
+    &kGemmaFamily,
+    &kBitnetFamily,
     &kForeignFamily,
+    &kHqqFamily,
+    &kAqlmFamily,
+    &kVptqFamily,
+    &kQuantoFamily,
+    &kBitsandbytesFamily,
+    &kQweightFamily,
+    &kMxFamily,
+    &kCompressedTensorsFamily,
+    &kGptOssFamily,
+    &kMlxFamily,
+    &kFp8BlockFamily,
+    &kModeloptFamily,
+    &kFp8ScaledFamily,
 };
 
 // A configuration that names a method over integer or FP8 weights that no layout has claimed: it is the only key to them,
@@ -51,6 +70,8 @@ std::span<const QuantFormat* const> quant_formats() {
 
 const QuantFormat* find_quant_format(std::string_view id) {
   if (id == "colibri-fp8") id = "colibri-fp8-e4m3-b128";
+  if (id == "gptq") id = "gptq-v1";
+  if (id == "awq") id = "awq-gemm";
   for (const QuantFormat* format : quant_formats())
     if (format->id == id) return format;
   return nullptr;
@@ -60,6 +81,18 @@ bool looks_like_codes(const TensorInfo& info) {
   const bool integer = !is_floating(info.dtype) && info.dtype != DType::BOOL && info.dtype != DType::C64;
   return info.shape.size() >= 2 && (integer || is_fp8(info.dtype)) &&
          (info.name == "weight" || ends_with(info.name, ".weight"));
+}
+
+bool can_repack(const QuantFormat& from, const QuantFormat& to) {
+  return &from != &to && from.codes != nullptr && to.codes != nullptr && from.codes->codes != nullptr &&
+         to.codes->pack != nullptr && from.codes->kind == to.codes->kind;
+}
+
+std::vector<const QuantFormat*> repack_targets(const QuantFormat& from) {
+  std::vector<const QuantFormat*> targets;
+  for (const QuantFormat* to : quant_formats())
+    if (can_repack(from, *to)) targets.push_back(to);
+  return targets;
 }
 
 LayoutReport detect_layouts(const Checkpoint& checkpoint, SmallValues& values) {

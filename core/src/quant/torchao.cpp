@@ -4,19 +4,24 @@
 
 #include "quant/families.h"
 #include "quant/layout_scan.h"
+#include "quant/torchao.h"
 #include "tftf/base/escape.h"
 
 namespace tftf {
 namespace {
 
-constexpr QuantFormat kFloat8 = {"torchao-float8", "torchao Float8Tensor"};
-constexpr QuantFormat kTorchaoInt8 = {"torchao-int8", "torchao Int8Tensor"};
-constexpr QuantFormat kIntx = {"torchao-intx", "torchao IntxUnpackedToInt8Tensor"};
-constexpr QuantFormat kInt4 = {"torchao-int4", "torchao Int4Tensor"};
+constexpr QuantFormat kFloat8 = {
+    .id = "torchao-float8", .title = "torchao Float8Tensor", .open = open_torchao};
+constexpr QuantFormat kTorchaoInt8 = {
+    .id = "torchao-int8", .title = "torchao Int8Tensor", .open = open_torchao};
+constexpr QuantFormat kIntx = {
+    .id = "torchao-intx", .title = "torchao IntxUnpackedToInt8Tensor", .open = open_torchao};
+constexpr QuantFormat kInt4 = {.id = "torchao-int4", .title = "torchao Int4Tensor", .open = open_torchao};
 constexpr QuantFormat kInt4Plain = {"torchao-int4-plain", "torchao Int4PlainInt32Tensor", true};
 constexpr QuantFormat kInt4Tiled = {"torchao-int4-tiled", "torchao Int4TilePackedTo4dTensor", true};
-constexpr QuantFormat kMx = {"torchao-mx", "torchao MXTensor"};
-constexpr QuantFormat kTorchaoNvfp4 = {"torchao-nvfp4", "torchao NVFP4Tensor"};
+constexpr QuantFormat kMx = {.id = "torchao-mx", .title = "torchao MXTensor", .open = open_torchao};
+constexpr QuantFormat kTorchaoNvfp4 = {
+    .id = "torchao-nvfp4", .title = "torchao NVFP4Tensor", .open = open_torchao};
 
 struct Subclass {
   std::string_view type;
@@ -111,9 +116,21 @@ void detect_entry(LayoutScan& scan, const std::string& key, const JsonValue& ent
   const auto original = recorded ? recorded : attribute_dtype(data, "orig_dtype");
   match.logical_dtype = original ? *original : native_dtype(scale ? scan.info(*scale).dtype : DType::BF16);
   match.bits = subclass->bits != 0 ? subclass->bits : (is_fp8(stored.dtype) ? 8 : 4);
-  const JsonValue* block = data.get("block_size");
-  if (block && block->is_number() && block->as_integer().value_or(0) > 0)
-    match.group_size = static_cast<uint64_t>(*block->as_integer());
+  auto attributes = std::make_shared<TorchaoAttributes>();
+  if (const JsonValue* block = data.get("block_size")) {
+    const auto add = [&](const JsonValue& size) {
+      attributes->block.push_back(static_cast<uint64_t>(std::max<int64_t>(0, size.as_integer().value_or(0))));
+    };
+    if (block->is_array())
+      for (const JsonValue& size : block->elements) add(size);
+    else
+      add(*block);
+    if (!attributes->block.empty()) match.group_size = attributes->block.back();
+  }
+  if (const JsonValue* swizzled = data.get("is_swizzled_scales")) attributes->swizzled = swizzled->is_true();
+  if (const JsonValue* element = data.get("elem_dtype"))
+    attributes->element = std::string(element->string("_data").value_or(""));
+  match.detail = std::move(attributes);
   if (const uint64_t factor = elements_per_code(*subclass, stored.dtype);
       factor > 0 && !stored.shape.empty()) {
     match.logical_shape = stored.shape;

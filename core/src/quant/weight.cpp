@@ -19,9 +19,11 @@ Error weight_fault(ErrorCode code, const OpenContext& context, const QuantMatch&
 
 Result<Weight> open_weight(OpenContext& context, const QuantMatch& match) {
   const QuantFormat* format = find_quant_format(match.layout);
-  if (format == nullptr || !format->read())
+  if (format == nullptr || !format->read()) {
+    const std::string title(format == nullptr ? "" : " as " + std::string(format->title));
     return weight_fault(ErrorCode::kRefusedUnsupported, context, match,
-                        "is recognised, but this layout is not read");
+                        "is recognised" + title + ", but this layout is not read");
+  }
   return format->open(context, match);
 }
 
@@ -40,10 +42,13 @@ Result<void> check_encoded_unit(const EncodeRequest& request, uint64_t rows_at_o
 }
 
 Result<void> check_no_encode_options(std::string_view layout, const EncodeOptions& options) {
-  if (options.bits == 0 && options.group_size == 0) return {};
+  const char* given = options.bits != 0                               ? "bits"
+                      : options.group_size != 0 || options.whole_rows ? "group-size"
+                      : options.asymmetric                            ? "asymmetric"
+                                                                      : nullptr;
+  if (given == nullptr) return {};
   return Error{.code = ErrorCode::kUsage,
-               .message = std::string("--") + (options.bits != 0 ? "bits" : "group-size") +
-                          " does not go with " + std::string(layout) + "."};
+               .message = std::string("--") + given + " does not go with " + std::string(layout) + "."};
 }
 
 }  // namespace tftf

@@ -263,6 +263,7 @@ uint64_t Chain::units_per_tile(uint64_t tile_bytes) const {
   const uint64_t written = encodes() ? stages.back().op->bits(stages.back()) : dtype_bits(out);
   const uint64_t bits = std::max<uint64_t>(read, written);
   // Whole rows where a tile holds any: products go faster over several rows.
+  if (decodes()) tile_bytes *= stages.front().weight->stretch;
   const uint64_t units = tile_units(tile_bytes, bits, multiple);
   return multiple == 1 && units > rows ? units - units % rows : units;
 }

@@ -13,12 +13,12 @@
 #include "tftf/base/size_text.h"
 #include "tftf/quant/colibri/format.h"
 #include "tftf/quant/registry.h"
+#include "tftf/quant/undecided.h"
 
 namespace tftf::transform {
 namespace {
 
 constexpr std::string_view kNative = "native";
-constexpr std::string_view kAmbiguousId = "nvfp4-ambiguous";
 constexpr std::string_view kUnscaledId = "fp8-unscaled";
 constexpr std::string_view kScaleSuffix = ".qs";
 constexpr std::string_view kColibriPrefix = "colibri-";
@@ -94,7 +94,8 @@ class Dequant final : public Pipe {
                                 " no scale: the codes are taken for the values.");
     stream.dequantises = true;
     stream.adds_format = true;
-    if (work.dtypes.size() == 1) stream.result_dtype = *work.dtypes.begin();
+    if (work.dtypes.size() == 1 && is_floating(*work.dtypes.begin()))
+      stream.result_dtype = *work.dtypes.begin();
     TFTF_TRY(restamp(stream, work.names, {}));
     drop(stream, work);
     return {};
@@ -131,29 +132,15 @@ class Dequant final : public Pipe {
   }
 
   Result<void> dequantise(Work& work, const QuantFinding& finding, bool& named) const {
-    const bool ambiguous = finding.layout == kAmbiguousId;
-    if (ambiguous ? ends_with(options_.layout, "nvfp4") : finding.layout == options_.layout) named = true;
+    const bool undecided = finding.layout == kUndecidedNvfp4;
+    if (undecided || finding.layout == options_.layout) named = true;
     bool all = true;
     for (const QuantMatch& match : finding.matches) {
       if (!selects(match.module)) {
         all = false;
         continue;
       }
-      if (!ambiguous) {
-        TFTF_TRY(dequantise(work, match));
-        continue;
-      }
-      if (!ends_with(options_.layout, "nvfp4")) {
-        return Error{.code = ErrorCode::kRefusedAmbiguous,
-                     .message = "Module " + quote_name(match.module) +
-                                " is NVFP4 of ModelOpt or of ComfyUI, and nothing tells which; --layout "
-                                "modelopt-nvfp4 or --layout comfy-nvfp4 decides.",
-                     .file = work.stream.file_of(match.weight),
-                     .tensor = match.module};
-      }
-      QuantMatch decided = match;
-      decided.layout = find_quant_format(options_.layout)->id;
-      TFTF_TRY(dequantise(work, decided));
+      TFTF_TRY(dequantise(work, undecided ? decided(match, options_.layout) : match));
     }
     // Markers and the like have no meaning without their modules.
     for (const TensorRef extra : finding.extras) {
@@ -278,7 +265,7 @@ std::string dequant_obstacle(const Checkpoint& checkpoint) {
   std::string unread;
   for (const QuantFinding& finding : report.findings) {
     const QuantFormat* format = find_quant_format(finding.layout);
-    if ((format != nullptr && format->read()) || finding.layout == kAmbiguousId) return "";
+    if (format != nullptr && format->read()) return "";
     unread += (unread.empty() ? "" : ", ") + std::string(finding.layout);
   }
   return unread.empty() ? "Nothing in it is quantised." : "Its layouts are not read: " + unread + ".";

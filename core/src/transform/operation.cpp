@@ -43,6 +43,7 @@ Result<void> check_value(const Operation& operation, const OptionInfo& option,
                    values[0]);
     }
     case OptionKind::kInteger: {
+      if (option.or_all && (values[0] == "-1" || values[0] == "0")) break;
       const std::optional<uint64_t> value = json_unsigned(values[0]);
       if (!value || *value == 0 || *value > UINT32_MAX)
         return usage(operation, name, "is " + quote_name(values[0]) + ", not a positive whole number",

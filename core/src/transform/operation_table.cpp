@@ -82,8 +82,18 @@ constexpr OptionInfo kDequantOptions[] = {
     {.name = "cols", .kind = OptionKind::kInteger, .help = "Its columns"},
     {.name = "group-size", .kind = OptionKind::kInteger, .help = "Its columns per scale"}};
 
-// Those that transform/layout_codecs.cpp writes; a test compares them.
+// Those that have an encoder, and their other names; a test compares them.
 constexpr std::string_view kWrittenLayouts[] = {"fp8-block",
+                                                "gptq-v1",
+                                                "gptq",
+                                                "gptq-v2",
+                                                "awq-gemm",
+                                                "awq",
+                                                "bnb-nf4",
+                                                "bnb-fp4",
+                                                "mlx-affine",
+                                                "comfy-fp8",
+                                                "comfy-nvfp4",
                                                 "colibri-int8-row",
                                                 "colibri-int4-row",
                                                 "colibri-int2-row",
@@ -113,12 +123,21 @@ constexpr OptionInfo kQuantizeOptions[] = {
     {.name = "group-size",
      .kind = OptionKind::kInteger,
      .unit = "elements",
-     .help = "Columns per scale, where the layout leaves a choice (64)"},
+     .help = "Columns per scale, where the layout leaves a choice (64; GPTQ and AWQ 128, -1 for whole rows); bnb: "
+             "elements of the flat order",
+     .or_all = true},
+    {.name = "asymmetric",
+     .kind = OptionKind::kFlag,
+     .help = "GPTQ and AWQ: a zero point per group, from its smallest and largest value"},
+    {.name = "nested",
+     .kind = OptionKind::kFlag,
+     .help = "Quantise the scales too, where the layout can (bnb-nf4, bnb-fp4: double quantisation)"},
     {.name = "strict",
      .kind = OptionKind::kFlag,
      .help = "Refuse what a reader of colibri containers would take for another format"}};
 
-constexpr std::string_view kRepackTargets[] = {"colibri-fp8", "fp8-block"};
+constexpr std::string_view kRepackTargets[] = {"gptq-v1", "gptq", "gptq-v2", "awq-gemm",
+                                               "awq", "fp8-block", "colibri-fp8-e4m3-b128", "colibri-fp8"};
 constexpr OptionInfo kRepackOptions[] = {{.name = "to",
                                           .kind = OptionKind::kChoice,
                                           .choices = kRepackTargets,
@@ -249,7 +268,7 @@ constexpr OperationInfo kOperations[] = {
      .activator = "--repack",
      .bare = "to",
      .options = kRepackOptions,
-     .layouts = "FP8 with block scales, or colibri FP8",
+     .layouts = "GPTQ, AWQ, FP8 with block scales, or colibri FP8",
      .writes = "the same codes and scales in the chosen layout",
      .obstacle = transform::repack_obstacle,
      .make = transform::make_repack},

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "conversion_items.h"
+#include "planned_account.h"
 #include "run_results.h"
 #include "side_plan.h"
 #include "tftf/base/escape.h"
@@ -34,7 +34,7 @@ class Writer {
     if (request_.layout.align) align();
     collect_bundles();
     TFTF_TRY(declare());
-    fill_account();
+    account_ = account_of(stream_, layouts_, request_);
     builder_.hold(stream_.held_bytes);
     TFTF_TRY(lay_out());
     add_first_phase();
@@ -67,8 +67,9 @@ class Writer {
       const bool changed =
           stray != tensor.stages.end()
               ? stray + 1 != tensor.stages.end()
-              : (tensor.output > 0 || tensor.literal || tensor.measured) && !tensor.stages.empty();
-      if (changed || (request_.examine && tensor.bundle != 0)) {
+              : (tensor.output > 0 || tensor.literal || tensor.measured || tensor.plane || tensor.words) &&
+                    !tensor.stages.empty();
+      if (changed || (request_.examine && (tensor.bundle != 0 || tensor.plane || tensor.words))) {
         return Error{.code = ErrorCode::kRefusedUnsupported,
                      .message = "Tensor " + stream_.described(tensor) +
                                 (changed ? " would be changed after it was quantised; quantising comes last."
@@ -140,73 +141,6 @@ class Writer {
           {.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = *bytes});
     }
     return {};
-  }
-
-  void fill_account() {
-    account_.command = request_.command;
-    account_.input = request_.input;
-    account_.output = request_.output;
-    account_.dry_run = request_.dry_run;
-    account_.tensors_in = stream_.checkpoint->order.size() + stream_.checkpoint->unlisted.size();
-    account_.tensors_out = stream_.tensors.size();
-    for (const StreamTensor& tensor : stream_.tensors)
-      ++(tensor.is_copy() ? account_.copied : account_.changed);
-    for (const Dropped& drop : stream_.dropped) {
-      auto group = std::find_if(account_.dropped.begin(), account_.dropped.end(),
-                                [&](const Account::Dropped& d) { return d.reason == drop.reason; });
-      if (group == account_.dropped.end()) group = account_.dropped.insert(group, {drop.reason, {}});
-      group->names.push_back(drop.name);
-    }
-    for (const QuantFinding& finding : layouts_.findings) {
-      account_.layouts.push_back({std::string(finding.layout), finding.matches.size(), finding.evidence});
-    }
-    count_left_quantised();
-    account_.merges = stream_.merges;
-    account_.warnings = stream_.warnings;
-  }
-
-  // Modules whose codes are in the result as they were, and those whose codes a cast has taken for numbers.
-  void count_left_quantised() {
-    std::unordered_map<uint64_t, const StreamTensor*> by_source;
-    const auto key = [](TensorRef ref) { return uint64_t{ref.shard} << 32 | ref.tensor; };
-    for (const StreamTensor& tensor : stream_.tensors) {
-      if (tensor.output == 0 && !tensor.literal && !tensor.measured)
-        by_source.emplace(key(tensor.source), &tensor);
-    }
-    for (const QuantFinding& finding : layouts_.findings) {
-      uint64_t cast = 0;
-      for (const QuantMatch& match : finding.matches) {
-        const auto at = by_source.find(key(match.weight));
-        if (at == by_source.end()) continue;
-        const std::vector<Stage>& stages = at->second->stages;
-        if (stages.empty()) {
-          ++account_.left_quantised;
-        } else if (stages[0].op == &kCastStage && !is_fp8(stages[0].from)) {
-          ++cast;
-        }
-      }
-      if (cast > 0) {
-        stream_.warnings.push_back("The codes of " + grouped_digits(cast) + " module" +
-                                   (cast == 1 ? "" : "s") + " of layout " + std::string(finding.layout) +
-                                   " were cast like numbers; --cast-floats-only leaves them alone.");
-      }
-    }
-    // Codes that no layout has claimed keep the configuration that is the only key to them.
-    if (stream_.dequantises && !stream_.open->config.method.empty()) {
-      std::unordered_set<uint64_t> known;
-      for (const QuantFinding& finding : layouts_.findings)
-        for (const QuantMatch& match : finding.matches) known.insert(key(match.weight));
-      for (const StreamTensor& tensor : stream_.tensors) {
-        if (tensor.is_copy() && !tensor.added && known.count(key(tensor.source)) == 0 &&
-            looks_like_codes(stream_.checkpoint->info(tensor.source)))
-          ++account_.left_quantised;
-      }
-    }
-    if (stream_.dequantises && account_.left_quantised > 0) {
-      stream_.warnings.push_back(grouped_digits(account_.left_quantised) + " module" +
-                                 (account_.left_quantised == 1 ? " stays" : "s stay") +
-                                 " quantised, and so does the quantisation section of config.json.");
-    }
   }
 
   // Outputs with their headers, and where each tensor goes.
@@ -308,6 +242,22 @@ class Writer {
     }
   }
 
+  void add_plane_checks() {
+    for (const std::shared_ptr<const PlaneCheck>& check : stream_.checks) {
+      const TensorInfo& info = stream_.checkpoint->info(check->tensor);
+      Item item = check_item(check, stored(check->tensor), request_.tile_bytes);
+      PlanEntry entry{.kind = PlanEntry::Kind::kMeasure,
+                      .name = info.name,
+                      .dtype = info.dtype,
+                      .shape = info.shape,
+                      .from = {item.in[0]},
+                      .word = std::string(item.op->id)};
+      item.tensor = builder_.add_tensor(std::move(entry));
+      builder_.add_item(std::move(item));
+      results_->item_of_check(check);
+    }
+  }
+
   // What has to be known before anything is written: divisors, and what encoders measure.
   void add_first_phase() {
     const auto measures = [](const StreamTensor& tensor) {
@@ -315,9 +265,12 @@ class Writer {
              tensor.stages.back().encoded->encoder->measure != nullptr;
     };
     const auto& tensors = stream_.tensors;
-    if (stream_.divisors.empty() && std::none_of(tensors.begin(), tensors.end(), measures)) return;
+    if (stream_.divisors.empty() && stream_.checks.empty() &&
+        std::none_of(tensors.begin(), tensors.end(), measures))
+      return;
     begin_phase(false);
     add_divisor_checks();
+    add_plane_checks();
     for (const StreamTensor& tensor : tensors) {
       if (!measures(tensor)) continue;
       const uint32_t table = results_->item_of_measure(tensor.stages.back().encoded, tensor.name);
@@ -366,6 +319,17 @@ class Writer {
       item.out = {to_[i]};
       item.arg[2] = tables_.at(tensor.bundle);
       item.arg[3] = *tensor.measured;
+      item.tensor = builder_.add_tensor(std::move(entry));
+      builder_.add_item(std::move(item));
+      results_->item_of_nobody();
+      return;
+    }
+    if (tensor.plane != nullptr || tensor.words) {
+      Item item = tensor.plane != nullptr
+                      ? plane_item(tensor.plane, stored(tensor.source), to_[i], request_.tile_bytes)
+                      : words_item(*tensor.words, to_[i], request_.tile_bytes);
+      entry.from = item.in;
+      entry.word = tensor.plane != nullptr ? tensor.plane->word : item.op->id;
       item.tensor = builder_.add_tensor(std::move(entry));
       builder_.add_item(std::move(item));
       results_->item_of_nobody();

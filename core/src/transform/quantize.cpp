@@ -51,6 +51,9 @@ class Quantize final : public Pipe {
     std::string text = "quantize to=" + std::string(options_.format->id);
     if (options_.encode.bits != 0) text += " bits=" + std::to_string(options_.encode.bits);
     if (options_.encode.group_size != 0) text += " group-size=" + std::to_string(options_.encode.group_size);
+    if (options_.encode.whole_rows) text += " group-size=-1";
+    if (options_.encode.asymmetric) text += " asymmetric";
+    if (options_.encode.nested) text += " nested";
     if (options_.encode.strict) text += " strict";
     for (const Glob& glob : options_.include) text += " include=" + json_ascii_string(glob.pattern());
     for (const Glob& glob : options_.exclude) text += " exclude=" + json_ascii_string(glob.pattern());
@@ -65,6 +68,7 @@ class Quantize final : public Pipe {
     std::vector<StreamTensor> out;
     std::vector<std::string> plain_modules;
     uint64_t left = 0;
+    std::optional<DType> dtype;  // of the first that is quantised
     for (StreamTensor& tensor : stream.tensors) {
       const QuantMatch* match = work.match_of(tensor);
       if (work.is_companion(tensor)) {
@@ -77,11 +81,12 @@ class Quantize final : public Pipe {
         continue;
       }
       const bool matrix = is_matrix(tensor, match);
-      if (!matrix || !selects(tensor.name, by_name)) {
+      if (!matrix || !selects(name_of(stream, tensor, match), by_name)) {
         if (matrix && has_weight_name(tensor.name)) plain_modules.push_back(module_of(tensor.name));
         out.push_back(std::move(tensor));
         continue;
       }
+      if (!dtype) dtype = match != nullptr ? match->logical_dtype : tensor.dtype;
       TFTF_TRY(quantise(work, std::move(tensor), match, out));
       ++left;
     }
@@ -89,8 +94,10 @@ class Quantize final : public Pipe {
     if (left == 0) stream.warnings.push_back("No tensor is selected; all tensors are copied.");
     stream.adds_format = true;
     const Encoder& encoder = *options_.format->encoder;
-    if (encoder.config != nullptr && left > 0)
-      stream.quantization_config = encoder.config({plain_modules, options_.encode});
+    if (encoder.config != nullptr && left > 0) {
+      stream.quantization_config = encoder.config({plain_modules, options_.encode, *dtype});
+      if (encoder.config_twice) stream.config_members.push_back({{"quantization"}, stream.quantization_config});
+    }
     if (encoder.stamped) TFTF_TRY(restamp(stream, work.names, work.stamps));
     warn_of_mixed_experts(work);
     return {};
@@ -127,9 +134,16 @@ class Quantize final : public Pipe {
     const bool by_name = any_weight_name(work);
     for (const StreamTensor& tensor : work.stream.tensors) {
       const QuantMatch* match = work.match_of(tensor);
-      if (match != nullptr && is_matrix(tensor, match) && selects(tensor.name, by_name))
+      if (match != nullptr && is_matrix(tensor, match) &&
+          selects(name_of(work.stream, tensor, match), by_name))
         work.quantised.insert(Work::key(tensor));
     }
+  }
+
+  // What the weight is called as a plain one, unless an earlier pipe has given its codes a name.
+  static const std::string& name_of(const Stream& stream, const StreamTensor& tensor, const QuantMatch* match) {
+    const bool as_stored = match != nullptr && tensor.name == stream.checkpoint->info(tensor.source).name;
+    return as_stored ? match->module : tensor.name;
   }
 
   // Rows and columns of elements; codes of a layout that hides them, or that nothing reads, are matrices all the same.
@@ -142,8 +156,9 @@ class Quantize final : public Pipe {
   bool any_weight_name(const Work& work) const {
     return std::any_of(work.stream.tensors.begin(), work.stream.tensors.end(),
                        [&](const StreamTensor& tensor) {
-                         return !work.is_companion(tensor) && is_matrix(tensor, work.match_of(tensor)) &&
-                                has_weight_name(tensor.name);
+                         const QuantMatch* match = work.match_of(tensor);
+                         return !work.is_companion(tensor) && is_matrix(tensor, match) &&
+                                has_weight_name(name_of(work.stream, tensor, match));
                        });
   }
 
@@ -169,6 +184,7 @@ class Quantize final : public Pipe {
     Stream& stream = work.stream;
     if (match != nullptr && match->layout != kUnscaledFp8) {
       TFTF_TRY(decode_weight(stream, *match, DType::F32, tensor));
+      tensor.name = name_of(stream, tensor, match);
       stream.dequantises = true;  // the section of config.json goes with the last of the old codes
     } else if (is_fp8(tensor.dtype)) {
       return Error{.code = ErrorCode::kRefusedMissing,
@@ -286,9 +302,15 @@ Result<std::unique_ptr<Pipe>> make_quantize(const Operation& operation) {
   if (const auto* bits = operation.find("bits"))
     options.encode.bits =
         static_cast<uint32_t>(std::min<uint64_t>(*json_unsigned(bits->front()), UINT32_MAX));
-  if (const auto* size = operation.find("group-size"))
-    options.encode.group_size = *json_unsigned(size->front());
+  if (const auto* size = operation.find("group-size")) {
+    options.encode.group_size = json_unsigned(size->front()).value_or(0);
+    options.encode.whole_rows = options.encode.group_size == 0;
+  }
+  options.encode.asymmetric = operation.find("asymmetric") != nullptr;
   options.encode.strict = operation.find("strict") != nullptr;
+  options.encode.nested = operation.find("nested") != nullptr;
+  if (options.encode.nested && !options.format->encoder->nests)
+    return Error{.code = ErrorCode::kUsage, .message = "--nested does not go with " + to + "."};
   TFTF_TRY(options.format->encoder->check(options.format->id, options.encode));
   for (const Operation::Given& given : operation.options) {
     if (given.name == "include") options.include.emplace_back(given.values[0]);

@@ -1,24 +1,23 @@
-// `repack`: the codes of a layout stay as they are, bit by bit, in the container of another. One row per pair of
-// layouts.
+// `repack`: the codes of a layout stay as they are, bit by bit, in the container of another (quant/code_form.h).
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "pipe.h"
+#include "plane_ops.h"
 #include "restamp.h"
 #include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
+#include "tftf/quant/code_form.h"
 #include "tftf/quant/colibri/stamps.h"
-#include "tftf/quant/colibri/tensor_kind.h"
-#include "tftf/quant/colibri/write_gate.h"
-#include "tftf/quant/encoder.h"
 #include "tftf/quant/registry.h"
 
 namespace tftf::transform {
 namespace {
 
-constexpr std::string_view kBlockScale = "weight_scale_inv";
+// Bytes of zero points that are looked at to say whether all are half the range: what is more counts as asymmetric.
+constexpr uint64_t kHalfOfRange = SmallValues::kMaxTensor;
 
 // What is rewritten, and what the container as a whole has to say afterwards.
 struct RepackWork {
@@ -26,25 +25,17 @@ struct RepackWork {
   std::unordered_map<uint64_t, size_t> at{};  // of stored tensors, in the stream
   std::unordered_set<std::string> names{};    // of repacked weights
   std::map<std::string, std::string, std::less<>> stamps{};
-  std::unordered_set<size_t> consumed{};  // tensors that go
-  uint64_t modules = 0;
+  std::unordered_set<size_t> consumed{};                              // tensors that go
+  std::unordered_map<size_t, std::vector<StreamTensor>> additions{};  // behind a tensor
+  std::vector<PackedModule> modules{};
+  bool symmetric = true;
+  bool ordered = false;
 
-  // A companion that the new layout has no place for.
-  void consume(TensorRef ref) {
-    const auto found = at.find(uint64_t{ref.shard} << 32 | ref.tensor);
-    if (found != at.end()) consumed.insert(found->second);
-  }
+  static uint64_t key(TensorRef ref) { return uint64_t{ref.shard} << 32 | ref.tensor; }
   StreamTensor* find(TensorRef ref) {
-    const auto found = at.find(uint64_t{ref.shard} << 32 | ref.tensor);
+    const auto found = at.find(key(ref));
     return found == at.end() ? nullptr : &stream.tensors[found->second];
   }
-};
-
-struct Repacking {
-  std::string_view from;  // ids of the registry
-  std::string_view to;
-  // Rewrites weight and companions of a module in place; both are in the stream and were not touched before.
-  Result<void> (*module)(RepackWork& work, const QuantMatch& match);
 };
 
 Error repack_refusal(const RepackWork& work, const QuantMatch& match, std::string_view to,
@@ -56,124 +47,46 @@ Error repack_refusal(const RepackWork& work, const QuantMatch& match, std::strin
           .tensor = match.module};
 }
 
-// The engine looks up stamps of these, in whatever layer.
-bool has_looked_up_stamp(const std::string& name) {
-  colibri::Pass every;
-  every.layers = INT64_MAX;
-  return colibri::is_stampable(colibri::classify(name, every));
-}
-
-// As `colibri repack-fp8` does it (spec colibri 4.2), whatever the layer.
-Result<void> fp8_block_to_colibri(RepackWork& work, const QuantMatch& match) {
-  constexpr std::string_view kTo = "colibri-fp8-e4m3-b128";
-  const auto refuse = [&](const std::string& why) { return repack_refusal(work, match, kTo, why); };
-  const TensorRef* scale_ref = match.find(kBlockScale);
-  StreamTensor* weight = work.find(match.weight);
-  StreamTensor* scale = scale_ref == nullptr ? nullptr : work.find(*scale_ref);
-  if (scale == nullptr) return refuse("it has no " + std::string(kBlockScale));
-  if (weight->dtype != DType::F8_E4M3)
-    return refuse("its codes are " + std::string(dtype_name(weight->dtype)));
-  if (weight->shape.size() != 2) return refuse("it is no matrix");
-  if (match.block[0] != 128 || match.block[1] != 128) {
-    return refuse("its blocks are of " + std::to_string(match.block[0]) + " x " +
-                  std::to_string(match.block[1]) + ", not of 128 x 128");
-  }
-  const Shape grid{colibri::blocks128(weight->shape[0]), colibri::blocks128(weight->shape[1])};
-  if (scale->shape != grid)
-    return refuse("its scales are " + shape_text(scale->shape) + ", not " + shape_text(grid));
-  if (scale->dtype != DType::F32 && scale->dtype != DType::BF16 && scale->dtype != DType::F16)
-    return refuse("its scales are " + std::string(dtype_name(scale->dtype)));
-
-  const std::string format(colibri::format_info(colibri::Format::kFp8Block128).name);
-  colibri::WrittenPair pair{.name = weight->name,
-                            .rows = weight->shape[0],
-                            .columns = weight->shape[1],
-                            .weight_bytes = work.stream.checkpoint->info(match.weight).bytes(),
-                            .scale_bytes = grid[0] * grid[1] * 4,
-                            .format = colibri::Format::kFp8Block128};
-  if (has_looked_up_stamp(weight->name)) {
-    pair.stamp = format;
-    work.stamps[weight->name] = format;
-  }
-  if (const colibri::WriteCheck check = colibri::check_written(pair, false); check.refused) {
-    return Error{.code = ErrorCode::kRefusedUnsupported,
-                 .message = check.sentence,
-                 .file = work.stream.file_of(match.weight),
-                 .tensor = weight->name};
-  }
-  if (auto warning =
-          colibri::shape_warning(pair.name, pair.rows, pair.columns, work.stream.checkpoint->config()))
-    work.stream.warnings.push_back(*std::move(warning));
-  weight->dtype = DType::U8;
-  if (scale->dtype != DType::F32)
-    scale->stages.push_back({.op = &kCastStage, .from = scale->dtype, .to = DType::F32});
-  scale->dtype = DType::F32;
-  scale->shape = {grid[0] * grid[1]};
-  scale->name = weight->name + ".qs";
-  for (const QuantCompanion& companion : match.companions)
-    if (companion.role != kBlockScale) work.consume(companion.tensor);
-  return {};
-}
-
-Result<void> colibri_fp8_to_block(RepackWork& work, const QuantMatch& match) {
-  const auto refuse = [&](const std::string& why) { return repack_refusal(work, match, "fp8-block", why); };
-  const TensorRef* scale_ref = match.find("qs");
-  StreamTensor* weight = work.find(match.weight);
-  StreamTensor* scale = scale_ref == nullptr ? nullptr : work.find(*scale_ref);
-  if (scale == nullptr) return refuse("it has no .qs");
-  if (!match.logical_shape || match.logical_shape->size() != 2)
-    return refuse("its rows and columns are not known");
-  const Shape& shape = *match.logical_shape;
-  weight->dtype = DType::F8_E4M3;
-  weight->shape = shape;
-  scale->shape = {colibri::blocks128(shape[0]), colibri::blocks128(shape[1])};
-  scale->name = weight->name + "_scale_inv";
-  return {};
-}
-
-constexpr Repacking kRepackings[] = {
-    {"fp8-block", "colibri-fp8-e4m3-b128", fp8_block_to_colibri},
-    {"colibri-fp8-e4m3-b128", "fp8-block", colibri_fp8_to_block},
-};
-
-const Repacking* find_repacking(std::string_view from, std::string_view to) {
-  for (const Repacking& row : kRepackings)
-    if (row.from == from && row.to == to) return &row;
-  return nullptr;
+// "x.weight" of the tensor "x.qweight".
+std::string weight_name(const std::string& tensor, std::string_view role) {
+  if (role.empty() || role == "weight" || !ends_with(tensor, role)) return tensor;
+  const std::string stem = tensor.substr(0, tensor.size() - role.size());
+  return stem.empty() || stem.back() == '.' ? stem + "weight" : tensor;
 }
 
 class Repack final : public Pipe {
  public:
-  explicit Repack(std::string_view to) : to_(to) {}
+  explicit Repack(const QuantFormat& to) : to_(to) {}
 
-  std::string text() const override { return "repack to=" + std::string(to_); }
+  std::string text() const override { return "repack to=" + std::string(to_.id); }
 
   Result<void> apply(Stream& stream) const override {
     RepackWork work{stream};
     for (size_t i = 0; i < stream.tensors.size(); ++i) {
       const StreamTensor& tensor = stream.tensors[i];
-      if (!tensor.added && tensor.stages.empty())
-        work.at.emplace(uint64_t{tensor.source.shard} << 32 | tensor.source.tensor, i);
+      if (!tensor.added && tensor.is_copy()) work.at.emplace(RepackWork::key(tensor.source), i);
     }
     for (const QuantProblem& problem : stream.layouts->problems) {
-      if (find_repacking(problem.layout, to_) == nullptr) continue;
+      const QuantFormat* from = find_quant_format(problem.layout);
+      // Broken modules may have no layout of their own yet, but a common name: then those of integers are meant.
+      if (from == nullptr ? to_.codes->kind != CodeKind::kInteger : !can_repack(*from, to_)) continue;
       return Error{.code = ErrorCode::kRefusedShape,
                    .message = "Module " + quote_name(problem.module) + " (" + std::string(problem.layout) +
                               ") cannot be repacked: " + problem.what + ".",
                    .tensor = problem.module};
     }
     for (const QuantFinding& finding : stream.layouts->findings) TFTF_TRY(repack(work, finding));
-    if (work.modules == 0) return nothing_to_repack(stream);
-    drop_consumed(work);
+    if (work.modules.empty()) return nothing_to_repack(stream);
+    rebuild(work);
     stream.adds_format = true;
     TFTF_TRY(restamp(stream, work.names, work.stamps));
-    if (to_ != "fp8-block") return check_stamps(work);
-    describe(stream, work);
-    return {};
+    TFTF_TRY(check_stamps(work));
+    return describe(stream, work);
   }
 
  private:
-  static void drop_consumed(RepackWork& work) {
+  // Consumed tensors go, new ones come behind the codes they belong to.
+  static void rebuild(RepackWork& work) {
     Stream& stream = work.stream;
     std::vector<StreamTensor> kept;
     kept.reserve(stream.tensors.size());
@@ -183,13 +96,16 @@ class Repack final : public Pipe {
       } else {
         stream.dropped.push_back({stream.checkpoint->info(stream.tensors[i].source).name, "companion"});
       }
+      const auto more = work.additions.find(i);
+      if (more == work.additions.end()) continue;
+      for (StreamTensor& tensor : more->second) kept.push_back(std::move(tensor));
     }
     stream.tensors = std::move(kept);
   }
 
   Result<void> repack(RepackWork& work, const QuantFinding& finding) const {
-    const Repacking* row = find_repacking(finding.layout, to_);
-    if (row == nullptr) {
+    const QuantFormat* from = find_quant_format(finding.layout);
+    if (from == nullptr || !can_repack(*from, to_)) {
       work.stream.warnings.push_back(grouped_digits(finding.matches.size()) +
                                      (finding.matches.size() == 1 ? " module stays " : " modules stay ") +
                                      std::string(finding.layout) + ".");
@@ -197,21 +113,142 @@ class Repack final : public Pipe {
     }
     for (const QuantMatch& match : finding.matches) {
       if (work.find(match.weight) == nullptr) continue;  // left out by an earlier pipe
-      TFTF_TRY(row->module(work, match));
-      work.names.insert(work.find(match.weight)->name);
-      ++work.modules;
+      TFTF_TRY(repack(work, *from, match));
     }
     return {};
+  }
+
+  Result<void> repack(RepackWork& work, const QuantFormat& format, const QuantMatch& match) const {
+    const auto refused = [&](Error error) {
+      if (error.tensor.empty()) return repack_refusal(work, match, to_.id, error.message);
+      if (error.file.empty()) error.file = work.stream.file_of(match.weight);
+      return error;
+    };
+    Result<CodeForm> from = format.codes->codes(*work.stream.open, match);
+    if (!from) return refused(std::move(from).error());
+    const PackRequest request{weight_name(work.find(match.weight)->name, match.role),
+                              work.stream.checkpoint->config(),
+                              work.stream.checkpoint->info(match.weight).bytes()};
+    Result<PackedCodes> packed = to_.codes->pack(*from, request);
+    if (!packed) return refused(std::move(packed).error());
+    if (!packed->warning.empty()) work.stream.warnings.push_back(packed->warning);
+    for (const CodePlane& plane : packed->planes) {
+      const CodePlane* source = from->find(plane.role);
+      if (auto result = source == nullptr ? add(work, match, plane) : change(work, *source, plane); !result)
+        return refused(std::move(result).error());
+    }
+    TFTF_TRY(check(work, match, *from, *packed));
+    consume(work, match, *packed, *from);
+    if (packed->stamp) work.stamps[request.name] = *packed->stamp;
+    work.names.insert(work.find(match.weight)->name);
+    work.modules.push_back({request.name, from->bits, from->group == from->inputs ? 0 : from->group});
+    return {};
+  }
+
+  // A tensor of the source becomes one of the result.
+  Result<void> change(RepackWork& work, const CodePlane& from, const CodePlane& to) const {
+    StreamTensor* tensor = work.find(from.tensor);
+    if (tensor == nullptr) return no_place("a tensor that it consists of was left out or changed before");
+    if (from.form.packing != nullptr && !from.form.stores_like(to.form)) {
+      tensor->plane = std::make_shared<const PlaneChange>(
+          PlaneChange{from.form, to.form, "repack to " + std::string(to_.id)});
+      TFTF_TRY(check_plane(*tensor->plane));
+    } else if (to.role == PlaneRole::kScales && from.form.dtype != to.form.dtype) {
+      tensor->stages.push_back({.op = &kCastStage, .from = from.form.dtype, .to = to.form.dtype});
+    }
+    work.stream.renamed = work.stream.renamed || tensor->name != to.name;
+    tensor->name = to.name;
+    tensor->dtype = to.form.dtype;
+    tensor->shape = to.form.shape;
+    return {};
+  }
+
+  // A tensor of the result that the source does not have.
+  static Result<void> add(RepackWork& work, const QuantMatch& match, const CodePlane& plane) {
+    if (!plane.words) return no_place("it has nothing that " + quote_name(plane.name) + " could be made of");
+    StreamTensor tensor;
+    tensor.name = plane.name;
+    tensor.dtype = plane.form.dtype;
+    tensor.shape = plane.form.shape;
+    tensor.source = match.weight;
+    tensor.added = true;
+    tensor.words = plane.words;
+    work.additions[work.at.at(RepackWork::key(match.weight))].push_back(std::move(tensor));
+    return {};
+  }
+
+  // What only the values show.
+  Result<void> check(RepackWork& work, const QuantMatch& match, const CodeForm& from,
+                     const PackedCodes& packed) const {
+    const auto find = [&packed](PlaneRole role) -> const CodePlane* {
+      for (const CodePlane& plane : packed.planes)
+        if (plane.role == role) return &plane;
+      return nullptr;
+    };
+    const CodePlane *index = from.find(PlaneRole::kIndex), *zeros = from.find(PlaneRole::kZeros);
+    if (index != nullptr && find(PlaneRole::kIndex) == nullptr) {
+      work.stream.checks.push_back(std::make_shared<const PlaneCheck>(
+          PlaneCheck{index->tensor, index->form, from.group, 0,
+                     repack_refusal(work, match, to_.id, packed.needs_order)}));
+    } else if (index != nullptr) {
+      work.ordered = work.ordered || may_be_ordered(work, *index, from.group);
+    }
+    const CodePlane* made = find(PlaneRole::kZeros);
+    if (zeros == nullptr || made == nullptr) return {};
+    const uint32_t least = std::max(zeros->form.least, made->form.least);
+    if (least > 0) {
+      const std::string why = made->form.least > 0
+                                  ? packed.needs_zero
+                                  : "a zero point is " + std::to_string(1u << from.bits) +
+                                        ", which has no code of " + std::to_string(from.bits) + " bits";
+      work.stream.checks.push_back(std::make_shared<const PlaneCheck>(
+          PlaneCheck{zeros->tensor, zeros->form, 0, least, repack_refusal(work, match, to_.id, why)}));
+    }
+    work.symmetric = work.symmetric && is_symmetric(work, *zeros);
+    return {};
+  }
+
+  static bool may_be_ordered(RepackWork& work, const CodePlane& index, uint64_t group) {
+    const auto bytes = work.stream.values->get(index.tensor);
+    if (!bytes) return true;
+    for (uint64_t k = 0; k < bytes->size() / 4; ++k)
+      if (load_le<uint32_t>(bytes->data() + to_size(k * 4)) != k / group) return true;
+    return false;
+  }
+
+  static bool is_symmetric(RepackWork& work, const CodePlane& zeros) {
+    if (!work.symmetric || work.stream.checkpoint->info(zeros.tensor).bytes() > kHalfOfRange) return false;
+    const auto bytes = work.stream.values->get(zeros.tensor);
+    if (!bytes) return false;
+    const PlaneForm& form = zeros.form;
+    std::vector<uint8_t> values(to_size(form.rows * form.columns));
+    form.packing->unpack(form, {0, form.rows}, bytes->data(), values.data());
+    const uint32_t half = 1u << (form.bits - 1);
+    return std::all_of(values.begin(), values.end(), [half](uint8_t value) { return value == half; });
+  }
+
+  // Companions that the new layout has no place for.
+  static void consume(RepackWork& work, const QuantMatch& match, const PackedCodes& packed,
+                      const CodeForm& from) {
+    for (const QuantCompanion& companion : match.companions) {
+      const bool used = std::any_of(from.planes.begin(), from.planes.end(), [&](const CodePlane& plane) {
+        return RepackWork::key(plane.tensor) == RepackWork::key(companion.tensor) &&
+               std::any_of(packed.planes.begin(), packed.planes.end(),
+                           [&](const CodePlane& made) { return made.role == plane.role; });
+      });
+      const auto found = work.at.find(RepackWork::key(companion.tensor));
+      if (!used && found != work.at.end()) work.consumed.insert(found->second);
+    }
   }
 
   Error nothing_to_repack(const Stream& stream) const {
     std::string found, wanted;
     for (const QuantFinding& finding : stream.layouts->findings)
       found += (found.empty() ? "" : ", ") + std::string(finding.layout);
-    for (const Repacking& row : kRepackings)
-      if (row.to == to_) wanted += (wanted.empty() ? "" : ", ") + std::string(row.from);
+    for (const QuantFormat* format : quant_formats())
+      if (can_repack(*format, to_)) wanted += (wanted.empty() ? "" : ", ") + std::string(format->id);
     return {.code = ErrorCode::kRefusedMissing,
-            .message = "Nothing in the model can be repacked to " + std::string(to_) + ": " + wanted +
+            .message = "Nothing in the model can be repacked to " + std::string(to_.id) + ": " + wanted +
                        " is needed, found is " + (found.empty() ? "no quantised layout" : found) + ".",
             .expected = wanted,
             .found = found};
@@ -226,32 +263,37 @@ class Repack final : public Pipe {
   }
 
   // A configuration that says nothing of the layout, or of another one, is made to.
-  void describe(Stream& stream, const RepackWork& work) const {
-    const JsonValue* config = stream.checkpoint->config();
-    const JsonValue* section = config == nullptr ? nullptr : config->find("quantization_config");
-    if (section != nullptr && section->is_object() && section->string("quant_method") == "fp8") return;
+  Result<void> describe(Stream& stream, const RepackWork& work) const {
+    if (to_.codes->config == nullptr) return {};
     std::vector<std::string> plain;
     for (const StreamTensor& tensor : stream.tensors) {
       if (tensor.shape.size() == 2 && ends_with(tensor.name, ".weight") && work.names.count(tensor.name) == 0)
         plain.push_back(tensor.name.substr(0, tensor.name.size() - 7));
     }
-    stream.quantization_config = find_quant_format(to_)->encoder->config({plain, {}});
+    const JsonValue* config = stream.checkpoint->config();
+    const PackedModel model{work.modules, plain, work.symmetric, work.ordered};
+    Result<std::string> section =
+        to_.codes->config(model, config == nullptr ? nullptr : config->find("quantization_config"));
+    if (!section) return std::move(section).error();
+    stream.quantization_config = *std::move(section);
+    return {};
   }
 
-  std::string_view to_;
+  const QuantFormat& to_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Pipe>> make_repack(const Operation& operation) {
-  return std::unique_ptr<Pipe>(
-      std::make_unique<Repack>(find_quant_format(operation.find("to")->front())->id));
+  return std::unique_ptr<Pipe>(std::make_unique<Repack>(*find_quant_format(operation.find("to")->front())));
 }
 
 std::string repack_obstacle(const Checkpoint& checkpoint) {
-  for (const TensorRef ref : checkpoint.order) {
-    const TensorInfo& info = checkpoint.info(ref);
-    if (info.dtype == DType::F8_E4M3 || ends_with(info.name, ".qs")) return "";
+  SmallValues values(checkpoint);
+  const LayoutReport report = detect_layouts(checkpoint, values);
+  for (const QuantFinding& finding : report.findings) {
+    const QuantFormat* format = find_quant_format(finding.layout);
+    if (format != nullptr && !repack_targets(*format).empty()) return "";
   }
   return "It holds nothing in a layout that can be repacked.";
 }

@@ -48,6 +48,11 @@ void RunResults::item_of_divisor(std::string name, std::string file) {
   divisors_.emplace_back(std::move(name), std::move(file));
 }
 
+void RunResults::item_of_check(std::shared_ptr<const PlaneCheck> check) {
+  owners_.back().push_back({Kind::kCheck, static_cast<uint32_t>(checks_.size())});
+  checks_.push_back(std::move(check));
+}
+
 uint32_t RunResults::item_of_measure(std::shared_ptr<const Encoded> encoded, std::string name) {
   const auto table = static_cast<uint32_t>(measured_.size());
   owners_.back().push_back({Kind::kMeasure, table});
@@ -64,6 +69,10 @@ Result<void> RunResults::finish(size_t phase, std::span<const Value> values, Tab
     if (owner.kind == Kind::kNobody) continue;
     if (owner.kind == Kind::kDivisor) {
       if (value.n[0] + value.n[1] > 0) return bad_divisor(divisors_[owner.index], value);
+      continue;
+    }
+    if (owner.kind == Kind::kCheck) {
+      if (value.n[0] > 0) return checks_[owner.index]->refusal;
       continue;
     }
     if (owner.kind == Kind::kMeasure) {

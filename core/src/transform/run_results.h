@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "plane_ops.h"
 #include "tftf/plan/plan.h"
 #include "tftf/quant/encoder.h"
 #include "tftf/transform/planner.h"
@@ -23,6 +24,8 @@ class RunResults {
   void item_of_divisor(std::string name, std::string file);
   // … what an encoder measures: gives the number of the table that holds the result.
   uint32_t item_of_measure(std::shared_ptr<const Encoded> encoded, std::string name);
+  // … a plane that must hold nothing of what the check counts …
+  void item_of_check(std::shared_ptr<const PlaneCheck> check);
   // … nobody's.
   void item_of_nobody() { owners_.back().push_back({Kind::kNobody, 0}); }
 
@@ -30,7 +33,7 @@ class RunResults {
   Result<void> finish(size_t phase, std::span<const Value> values, Tables& tables);
 
  private:
-  enum class Kind : uint8_t { kTensor, kDivisor, kMeasure, kNobody };
+  enum class Kind : uint8_t { kTensor, kDivisor, kMeasure, kCheck, kNobody };
   struct Owner {
     Kind kind;
     uint32_t index;
@@ -42,7 +45,8 @@ class RunResults {
   std::shared_ptr<std::vector<DeclaredTensor>> tensors_;
   std::vector<std::vector<Owner>> owners_;                     // by phase and item
   std::vector<std::pair<std::string, std::string>> divisors_;  // name, file
-  std::vector<Measured> measured_;                             // by table
+  std::vector<std::shared_ptr<const PlaneCheck>> checks_;
+  std::vector<Measured> measured_;  // by table
 };
 
 }  // namespace tftf::transform

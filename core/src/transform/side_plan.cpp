@@ -68,7 +68,7 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
     for (const ConfigChange& change : params.changes()) plan.changes.push_back(change);
     if (!params.changes().empty()) params_text = params.text();
   }
-  if (plain_again) {
+  if (plain_again || !stream.quantization_config.empty()) {
     for (const std::string_view name : kQuantisationFiles) {
       const SideFile* file = stream.checkpoint->side_file(name);
       if (file == nullptr) continue;
@@ -85,7 +85,8 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
   for (const FileEntry& file : side_files_to_copy(stream.checkpoint->listing.kind, request.folder)) {
     const bool about_quantisation = std::find(std::begin(kQuantisationFiles), std::end(kQuantisationFiles),
                                               file.name) != std::end(kQuantisationFiles);
-    if (plain_again && about_quantisation) continue;
+    // What they say is told by config.json now, or is no longer so.
+    if ((plain_again || !stream.quantization_config.empty()) && about_quantisation) continue;
     if (!file.unreadable.empty()) {
       return Error{.code = ErrorCode::kIoRead,
                    .message = "File " + quote_name(file.name) +

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "plane_ops.h"
 #include "stage.h"
 #include "tftf/checkpoint/small_values.h"
 #include "tftf/quant/format.h"
@@ -34,7 +35,13 @@ struct StreamTensor {
   std::optional<uint64_t>
       measured{};  // its bytes are measured: from here on in what the encoder of the bundle found
 
-  bool is_copy() const { return stages.empty() && output == 0 && !literal && !measured; }
+  // Of a repacked module: values of the stored tensor in another form, or words made by counting. Then there are no stages.
+  std::shared_ptr<const PlaneChange> plane{};
+  std::optional<CodePlane::Words> words{};
+
+  bool is_copy() const {
+    return stages.empty() && output == 0 && !literal && !measured && plane == nullptr && !words;
+  }
 };
 
 struct Dropped {
@@ -51,6 +58,8 @@ struct Stream {
   std::vector<std::string> warnings;
   // Scales that divide: zero or not finite is refused once the data are seen.
   std::vector<TensorRef> divisors;
+  // Planes whose values may have no place in what they are repacked to.
+  std::vector<std::shared_ptr<const PlaneCheck>> checks{};
   // The dtype that the last dequantisation or cast announces, for config.json.
   std::optional<DType> result_dtype;
   std::vector<Account::Merge> merges{};

@@ -64,12 +64,8 @@ std::string formats_page() {
       "| id | what it is | read | written | repacked to |\n|---|---|---|---|---|\n";
   for (const QuantFormat* format : quant_formats()) {
     std::string targets;
-    const std::string_view list = format->repacked_to;
-    for (size_t at = 0; at < list.size();) {
-      const size_t end = std::min(list.find(' ', at), list.size());
-      if (end > at) targets += (targets.empty() ? "" : ", ") + code(list.substr(at, end - at));
-      at = end + 1;
-    }
+    for (const QuantFormat* target : repack_targets(*format))
+      targets += (targets.empty() ? "" : ", ") + code(target->id);
     out += "| " + code(format->id) + " | " + cell(format->title) + " | " + (format->read() ? "yes" : "") +
            " | " + (format->written() ? "yes" : "") + " | " + targets + " |\n";
   }

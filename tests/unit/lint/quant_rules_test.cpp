@@ -244,8 +244,10 @@ TEST_CASE("QT300, QT309: what the detection of layouts says") {
   const MemoryFiles shard = {{"model-00001-of-00002.safetensors", weights(grid)}};
   CHECK(finding_lines(run_lint(shard, "model-00001-of-00002.safetensors").findings, {"QT"}).empty());
   // A layout that is known by name only.
-  CHECK(qt({{"_class_name", "Unet"}}, {{"a.trellis", "I16", {2, 2}},
+  CHECK(qt({{"_class_name", "Unet"}}, {{"a.trellis", "I16", {1, 2, 2}},
                                        {"a.suh", "F16", {2}},
-                                       {"b.trellis", "I16", {2, 2}},
-                                       {"b.suh", "F16", {2}}}) == Lines{"QT309 a.weight"});
+                                       {"a.svh", "F16", {2}},
+                                       {"b.trellis", "I16", {1, 2, 2}},
+                                       {"b.suh", "F16", {2}},
+                                       {"b.svh", "F16", {2}}}) == Lines{"QT309 a.weight"});
 }

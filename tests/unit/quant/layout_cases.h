@@ -17,5 +17,7 @@ struct LayoutCase {
 };
 
 std::vector<LayoutCase> layout_cases();
+// Those of the methods that are known by transformers' configuration or by names alone; layout_cases() has them too.
+std::vector<LayoutCase> method_layout_cases();
 
 }  // namespace tftf

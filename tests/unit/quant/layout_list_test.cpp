@@ -10,6 +10,7 @@
 #include "layout_cases.h"
 #include "layout_references.h"
 #include "tftf/base/json_value.h"
+#include "tftf/quant/undecided.h"
 #include "tftf/quant/weight.h"
 
 using namespace tftf;
@@ -159,7 +160,7 @@ TEST_CASE("a part of another shape is refused, or nothing is read beyond it") {
 TEST_CASE("a weight decodes to the same elements however it is cut, by every kernel table") {
   size_t read = 0;
   for (const LayoutCase& plain : layout_cases()) {
-    if (!find_quant_format(plain.layout)->read()) continue;
+    if (!find_quant_format(plain.layout)->read() || plain.layout == kUndecidedNvfp4) continue;
     ++read;
     INFO(plain.layout);
     const OpenedCase one = opened(with_values(plain, 5));

@@ -6,6 +6,7 @@
 #include "quant/gptq_zeros.h"
 #include "quant/layout_scan.h"
 #include "quant/scale_shape.h"
+#include "tftf/quant/weight.h"
 
 using namespace tftf;
 using Found = std::map<std::string, size_t>;
@@ -153,7 +154,7 @@ TEST_CASE("bitsandbytes: a broken quant_state is named, not guessed around") {
         std::string::npos);
   CHECK(problem(model(R"({"blocksize":64,"dtype":"float16","shape":[8,17]})")).find("needs more than") !=
         std::string::npos);
-  CHECK(problem(model(R"({"blocksize":64,"dtype":"int8","shape":[8,16]})")).find("not the JSON") !=
+  CHECK(problem(model(R"({"blocksize":64,"dtype":"int8","shape":[8,16]})")).find("the dtype of") !=
         std::string::npos);
   CHECK(problem(model(R"({"blocksize":64,"dtype":"float16","shape":[4294967296,4294967296]})"))
             .find("needs more") != std::string::npos);
@@ -300,10 +301,19 @@ TEST_CASE("compressed-tensors: the packed width gives the shape where the config
   CHECK(shape_of("", {12, 60}) == std::pair(true, Shape{12, 60}));
 }
 
-TEST_CASE("layouts that are only named are problems, their parts no plain weights") {
-  CHECK(problem(HeaderModel({{"m.trellis", DType::I16, {4, 4, 64}}, {"m.suh", DType::F16, {64}}}))
-            .find("by name only") != std::string::npos);
+TEST_CASE(
+    "layouts that are only named take their parts, which are no plain weights, and are refused by name") {
+  const HeaderModel model(
+      {{"m.trellis", DType::I16, {4, 4, 64}}, {"m.suh", DType::F16, {64}}, {"m.svh", DType::F16, {64}}});
+  const LayoutReport report = model.detect();
+  REQUIRE(report.findings.size() == 1);
+  REQUIRE(report.findings[0].matches.size() == 1);
+  OpenContext context{model.checkpoint(), read_quant_config(model.checkpoint())};
+  const Result<Weight> weight = open_weight(context, report.findings[0].matches[0]);
+  REQUIRE_FALSE(weight.ok());
+  CHECK(weight.error().message.find("exl3") != std::string::npos);
   CHECK(HeaderModel({{"m.trellis", DType::I16, {4, 4, 64}}}).detect().problems.empty());
+  CHECK(HeaderModel({{"m.trellis", DType::I16, {4, 4, 64}}}).found().empty());
 }
 
 TEST_CASE("scale shapes are told by what they multiply") {

@@ -15,6 +15,7 @@
 
 namespace tftf {
 
+struct CodeLayout;   // quant/code_form.h
 struct Encoder;      // quant/encoder.h
 struct OpenContext;  // quant/weight.h
 struct QuantMatch;
@@ -30,7 +31,7 @@ struct QuantFormat {
   // Null: the layout is only recognised.
   Result<Weight> (*open)(OpenContext& context, const QuantMatch& match) = nullptr;
   const Encoder* encoder = nullptr;  // null: not written by `quantize`
-  std::string_view repacked_to{};    // ids that `repack` turns it into, separated by spaces
+  const CodeLayout* codes = nullptr;  // null: `repack` neither takes nor makes it
 
   bool read() const { return open != nullptr; }
   bool written() const { return encoder != nullptr; }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "tftf/checkpoint/small_values.h"
 #include "tftf/quant/format.h"
@@ -23,13 +24,16 @@ struct QuantFamily {
 std::span<const QuantFamily* const> quant_families();
 // All layouts, in that order.
 std::span<const QuantFormat* const> quant_formats();
-// By id; null when unknown. "colibri-fp8" is "colibri-fp8-e4m3-b128".
+// By id; null when unknown. "colibri-fp8" is "colibri-fp8-e4m3-b128", "gptq" is "gptq-v1", "awq" is "awq-gemm".
 const QuantFormat* find_quant_format(std::string_view id);
 
 // QuantProblem::layout of codes that nobody has claimed, in a model whose configuration names a method.
 inline constexpr std::string_view kUnreadLayout = "of no known layout";
 // A matrix called weight, of integers or FP8: in a model whose configuration names a quantisation method it holds codes.
 bool looks_like_codes(const TensorInfo& info);
+// Whether `repack` turns the one into the other, and all that it turns a layout into, in their order.
+bool can_repack(const QuantFormat& from, const QuantFormat& to);
+std::vector<const QuantFormat*> repack_targets(const QuantFormat& from);
 
 // Every module of the checkpoint in at most one layout. Broken shards count with what their headers show.
 // Linear in the number of tensors. When `values` wants something afterwards, supply it and call again: the

@@ -45,6 +45,7 @@ struct OptionInfo {
   std::string_view help{};
   bool required = false;
   bool repeatable = false;
+  bool or_all = false;   // of kInteger: -1 and 0 are taken, too, for "all of them"
   bool ignored = false;  // taken for the original's sake, without effect; no form shows it
   uint32_t values() const { return kind == OptionKind::kFlag ? 0 : kind == OptionKind::kRule ? 2 : 1; }
 };

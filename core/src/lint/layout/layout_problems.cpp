@@ -9,7 +9,17 @@
 namespace tftf {
 namespace {
 
-constexpr std::string_view kKnownByName = "the layout is known by name only";
+// The family of layouts that are known by name only (quant/foreign.cpp).
+constexpr std::string_view kNamedFamily = "refused";
+
+bool is_known_by_name(std::string_view layout) {
+  for (const QuantFamily* family : quant_families()) {
+    if (family->name != kNamedFamily) continue;
+    return std::any_of(family->formats.begin(), family->formats.end(),
+                       [&](const QuantFormat* format) { return format->id == layout; });
+  }
+  return false;
+}
 
 // Where a module's tensors are: the first of their names by bytes.
 class ModulePlaces {
@@ -60,12 +70,13 @@ void report_layout_problems(FileFindings& out, const QuantFacts& facts, const La
     std::string_view first;
   };
   std::map<std::string_view, Foreign> foreign;
+  for (const QuantFinding& finding : report.findings) {
+    if (!is_known_by_name(finding.layout)) continue;
+    Foreign& layout = foreign[finding.layout];
+    for (const QuantMatch& match : finding.matches)
+      if (layout.count++ == 0 || match.module < layout.first) layout.first = match.module;
+  }
   for (const QuantProblem& problem : report.problems) {
-    if (problem.what == kKnownByName) {
-      Foreign& layout = foreign[problem.layout];
-      if (layout.count++ == 0 || problem.module < layout.first) layout.first = problem.module;
-      continue;
-    }
     // Nothing is wrong with a file because we do not read it.
     if (problem.layout == kUnreadLayout) continue;
     std::string_view module = problem.module;

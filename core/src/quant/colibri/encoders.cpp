@@ -114,6 +114,8 @@ Result<void> check_colibri(std::string_view id, const EncodeOptions& options) {
   const bool grouped = format == Format::kInt4Grouped;
   if (options.group_size != 0 && !grouped && !(format == Format::kInt3G64 && options.group_size == 64))
     return usage("--group-size " + std::to_string(options.group_size));
+  if (options.whole_rows) return usage("--group-size -1");
+  if (options.asymmetric) return usage("--asymmetric");
   return {};
 }
 

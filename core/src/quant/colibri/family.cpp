@@ -41,7 +41,7 @@ constexpr QuantFormat kColibriFp8 = {.id = "colibri-fp8-e4m3-b128",
                                      .title = "colibri FP8, blocks of 128",
                                      .open = colibri::open_colibri,
                                      .encoder = &colibri::kColibriEncoders[8],
-                                     .repacked_to = "fp8-block"};
+                                     .codes = &colibri::kColibriFp8Codes};
 constexpr QuantFormat kRans = {
     .id = "colibri-int4-rans256-g0", .title = "colibri int4, range coded", .open = colibri::open_rans_record};
 constexpr std::string_view kSuffix = ".qs";

@@ -35,5 +35,6 @@ Encoded colibri_encoded(const ColibriMatrix& matrix);
 
 // By number of the format; empty for kF32 and kMxfp4.
 extern const Encoder kColibriEncoders[9];
+extern const CodeLayout kColibriFp8Codes;  // fp8_codes.cpp
 
 }  // namespace tftf::colibri

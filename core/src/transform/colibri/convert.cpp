@@ -327,12 +327,8 @@ class Convert final : public FolderTool {
     }
     opened.shape[1] = *columns;
     opened.source.elements = tensor.shape[0] * *columns;
-    const Nvfp4Matrix matrix{.rows = tensor.shape[0],
-                             .columns = *columns,
-                             .rows_per_scale = std::max<uint64_t>(1, tensor.shape[0])};
     opened.source.stages.push_back(transform::decode_stage(
-        std::make_shared<const Weight>(nvfp4_weight(matrix, opened.shape, ref, *scale, *global)),
-        DType::F32));
+        std::make_shared<const Weight>(nvfp4_weight(opened.shape, ref, *scale, *global)), DType::F32));
     opened.from = DType::F32;
     return opened;
   }

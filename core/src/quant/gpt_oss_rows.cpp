@@ -1,0 +1,142 @@
+// Decodes blocks of E2M1 codes along columns of the weight. A unit is what one block of every output makes: 32 rows of one
+// expert. A tile may end one expert and begin another: it reads strips of the first and of the last, and what is between.
+#include "quant/gpt_oss_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tftf/base/bytes.h"
+#include "tftf/base/checked.h"
+#include "tftf/simd/floats.h"
+
+namespace tftf {
+namespace {
+
+constexpr uint64_t kBlockCodes = 32;
+constexpr uint64_t kBlockBytes = 16;
+
+uint64_t unit_of(const TransposedBlocks& spec) { return kBlockCodes * spec.outputs; }
+
+// Blocks [first, first + count) of every output of an expert.
+struct Strip {
+  uint64_t expert = 0, first = 0, count = 0;
+};
+
+// The strips that a tile of whole units consists of; those in the middle are whole experts, one behind the other.
+struct Strips {
+  Strip head{}, tail{};
+  uint64_t middle = 0;  // experts between
+};
+Strips strips_of(const TransposedBlocks& spec, ElementRange tile) {
+  const uint64_t first = tile.first / unit_of(spec), end = first + tile.count / unit_of(spec);
+  Strips strips;
+  strips.head = {first / spec.blocks, first % spec.blocks, 0};
+  strips.head.count = std::min(end - first, spec.blocks - strips.head.first);
+  const uint64_t rest = end - first - strips.head.count;
+  strips.middle = rest / spec.blocks;
+  strips.tail = {strips.head.expert + 1 + strips.middle, 0, rest % spec.blocks};
+  return strips;
+}
+
+void push_strip(uint32_t part, uint64_t size, const TransposedBlocks& spec, const Strip& strip,
+                PartRanges& ranges) {
+  const uint64_t whole = spec.outputs * spec.blocks * size;
+  if (strip.count == 0) return ranges.push({.part = part, .rows = 1, .offset = 0, .row_bytes = 0});
+  ranges.push({.part = part,
+               .rows = static_cast<uint32_t>(spec.outputs),
+               .offset = strip.expert * whole + strip.first * size,
+               .row_bytes = strip.count * size,
+               .stride = spec.blocks * size});
+}
+
+void read_transposed(const Weight& weight, ElementRange tile, PartRanges& ranges) {
+  const auto& spec = weight.as<TransposedBlocks>();
+  const Strips strips = strips_of(spec, tile);
+  for (uint32_t part = 0; part < 2; ++part) {
+    const uint64_t size = part == 0 ? kBlockBytes : 1;
+    const uint64_t whole = spec.outputs * spec.blocks * size;
+    push_strip(part, size, spec, strips.head, ranges);
+    ranges.push({.part = part,
+                 .offset = strips.middle == 0 ? 0 : (strips.head.expert + 1) * whole,
+                 .row_bytes = strips.middle * whole});
+    push_strip(part, size, spec, strips.tail, ranges);
+  }
+}
+
+// One unit: block `at` of `stride` for each output.
+uint64_t decode_unit(const TransposedBlocks& spec, const std::byte* codes, const std::byte* exponents,
+                     uint64_t at, uint64_t stride, float* out) {
+  const float* const e2m1 = f4_values();
+  const float* const e8m0 = f8_values(DType::F8_E8M0);
+  constexpr uint64_t kOutputs = 16;  // at once: their rows fill whole cache lines
+  uint64_t infinite = 0;
+  for (uint64_t first = 0; first < spec.outputs; first += kOutputs) {
+    const uint64_t count = std::min(kOutputs, spec.outputs - first);
+    float rows[kBlockCodes][kOutputs];
+    for (uint64_t o = 0; o < count; ++o) {
+      const std::byte* block = codes + to_size(((first + o) * stride + at) * kBlockBytes);
+      const float scale = e8m0[static_cast<uint8_t>(exponents[to_size((first + o) * stride + at)])];
+      float values[16];
+      for (int i = 0; i < 16; ++i) values[i] = e2m1[i] * scale;
+      if (scale != scale) std::fill_n(values, 16, scale);
+      const bool overflows = std::isinf(values[7]);
+      for (uint64_t b = 0; b < kBlockBytes; ++b) {
+        const auto pair = static_cast<uint32_t>(block[b]);
+        rows[2 * b][o] = values[pair & 15];
+        rows[2 * b + 1][o] = values[pair >> 4];
+        if (overflows)
+          infinite += (std::isinf(values[pair & 15]) ? 1 : 0) + (std::isinf(values[pair >> 4]) ? 1 : 0);
+      }
+    }
+    for (uint64_t r = 0; r < kBlockCodes; ++r)
+      std::memcpy(out + to_size(r * spec.outputs + first), rows[r], to_size(count * sizeof(float)));
+  }
+  return infinite;
+}
+
+uint64_t decode_transposed(const Weight& weight, const DecodeTask& task, ElementRange piece, DType,
+                           std::byte* out) noexcept {
+  const auto& spec = weight.as<TransposedBlocks>();
+  const Strips strips = strips_of(spec, task.tile);
+  const uint64_t skipped = (piece.first - task.tile.first) / unit_of(spec);
+  auto* to = reinterpret_cast<float*>(out);
+  uint64_t infinite = 0;
+  for (uint64_t u = skipped; u < skipped + piece.count / unit_of(spec); ++u) {
+    // Ranges 0 to 2 are codes, 3 to 5 exponents.
+    if (u < strips.head.count) {
+      infinite += decode_unit(spec, task.bytes[0], task.bytes[3], u, strips.head.count, to);
+    } else if (const uint64_t behind = u - strips.head.count; behind < strips.middle * spec.blocks) {
+      const uint64_t expert = behind / spec.blocks * spec.outputs * spec.blocks;
+      infinite += decode_unit(spec, task.bytes[1] + to_size(expert * kBlockBytes),
+                              task.bytes[4] + to_size(expert), behind % spec.blocks, spec.blocks, to);
+    } else {
+      infinite += decode_unit(spec, task.bytes[2], task.bytes[5], behind - strips.middle * spec.blocks,
+                              strips.tail.count, to);
+    }
+    to += to_size(unit_of(spec));
+  }
+  return infinite;
+}
+
+constexpr Decoder kTransposedDecoder{.reads = read_transposed, .decode = decode_transposed};
+
+}  // namespace
+
+Weight transposed_blocks_weight(const TransposedBlocks& spec, std::string_view word, TensorRef codes,
+                                TensorRef exponents) {
+  Weight weight;
+  weight.decoder = &kTransposedDecoder;
+  weight.word = std::string(word) + " transposed";
+  weight.key =
+      std::to_string(spec.experts) + ' ' + std::to_string(spec.outputs) + ' ' + std::to_string(spec.blocks);
+  weight.shape = {spec.experts, spec.blocks * kBlockCodes, spec.outputs};
+  weight.elements = spec.experts * spec.blocks * unit_of(spec);
+  weight.parts = {{"blocks", codes}, {"scales", exponents}};
+  weight.unit = unit_of(spec);
+  weight.bits = 5;
+  weight.reads = 6;
+  weight.state = std::make_shared<const TransposedBlocks>(spec);
+  return weight;
+}
+
+}  // namespace tftf

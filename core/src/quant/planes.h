@@ -1,0 +1,19 @@
+// The packings of planes that several layouts share.
+#pragma once
+
+#include "tftf/quant/code_form.h"
+
+namespace tftf {
+
+// Words of 32 bits whose fields follow each other down the rows (GPTQ's codes) or along the columns (its zero points), and
+// AWQ's along the columns in kAwqOrder. 2, 3, 4 or 8 bits.
+extern const PlanePacking kFieldsDownRows;
+extern const PlanePacking kFieldsAlongColumns;
+extern const PlanePacking kFieldsInAwqOrder;
+
+// A plane of rows x columns in one of these: I32, rows and columns such that the fields fill words.
+PlaneForm field_plane(const PlanePacking& packing, uint64_t rows, uint64_t columns, uint32_t bits);
+// A plane of values that are stored as they are.
+PlaneForm value_plane(DType dtype, const Shape& shape);
+
+}  // namespace tftf

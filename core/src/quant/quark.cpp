@@ -1,0 +1,162 @@
+// AMD Quark (spec quant-layouts-2 1): the method names it, and the configuration says what the codes are where shapes do not.
+#include <algorithm>
+
+#include "quant/families.h"
+#include "quant/fp8_grid.h"
+#include "quant/layout_scan.h"
+#include "quant/scale_shape.h"
+#include "quant/scaled_codes.h"
+#include "tftf/base/checked.h"
+#include "tftf/base/escape.h"
+#include "tftf/base/glob.h"
+
+namespace tftf {
+namespace {
+
+constexpr std::string_view kQuarkRole = "weight_scale";
+constexpr uint64_t kQuarkGroup = 32;
+
+Result<Weight> open_quark_mxfp4(OpenContext& context, const QuantMatch& match) {
+  return open_scaled_codes(context, match, {.code = SmallCode::kE2m1, .group = kQuarkGroup}, kQuarkRole);
+}
+Result<Weight> open_quark_e2m3(OpenContext& context, const QuantMatch& match) {
+  return open_scaled_codes(context, match, {.code = SmallCode::kE2m3, .group = kQuarkGroup}, kQuarkRole);
+}
+Result<Weight> open_quark_e3m2(OpenContext& context, const QuantMatch& match) {
+  return open_scaled_codes(context, match, {.code = SmallCode::kE3m2, .group = kQuarkGroup}, kQuarkRole);
+}
+Result<Weight> open_quark_fp8(OpenContext& context, const QuantMatch& match) {
+  return open_fp8_scales(context, match, kQuarkRole);
+}
+
+constexpr QuantFormat kQuarkMxfp4 = {.id = "quark-mxfp4", .title = "Quark MXFP4", .open = open_quark_mxfp4};
+constexpr QuantFormat kQuarkE2m3 = {
+    .id = "quark-mxfp6-e2m3", .title = "Quark MXFP6, E2M3", .open = open_quark_e2m3};
+constexpr QuantFormat kQuarkE3m2 = {
+    .id = "quark-mxfp6-e3m2", .title = "Quark MXFP6, E3M2", .open = open_quark_e3m2};
+constexpr QuantFormat kQuarkFp8 = {.id = "quark-fp8", .title = "Quark FP8", .open = open_quark_fp8};
+constexpr QuantFormat kQuarkMx = {"quark-mx", "Quark MX, exponents between the codes", true};
+
+// What the configuration says of a module's weight: its own entry, one whose glob fits, else the global one.
+const JsonValue* weight_section(const LayoutScan& scan, const std::string& module) {
+  const JsonValue* found = scan.config().get("global_quant_config");
+  const JsonValue* layers = scan.config().get("layer_quant_config");
+  if (layers != nullptr && layers->is_object())
+    for (const auto& [pattern, section] : layers->members)
+      if (pattern == module || Glob(pattern).matches(module)) found = &section;
+  return found == nullptr ? nullptr : found->get("weight");
+}
+
+std::string quark_dtype(const JsonValue* section) {
+  const auto dtype = section == nullptr ? std::nullopt : section->string("dtype");
+  return dtype ? std::string(*dtype) : std::string();
+}
+
+// The layout of bytes with exponents; null: none of these.
+const QuantFormat* microscaled(const LayoutScan& scan, const std::string& module, const Shape& codes,
+                               const Shape& exponents) {
+  if (codes.size() < 2 || exponents.size() != codes.size() ||
+      !std::equal(codes.begin(), codes.end() - 1, exponents.begin()))
+    return nullptr;
+  const auto bits = checked_mul(exponents.back(), kQuarkGroup);
+  const std::string dtype = quark_dtype(weight_section(scan, module));
+  if (!bits) return nullptr;
+  if (codes.back() * 2 == *bits) return &kQuarkMxfp4;
+  if (checked_mul(codes.back(), 4) != checked_mul(*bits, 3)) return nullptr;
+  if (dtype == "fp6_e2m3") return &kQuarkE2m3;
+  if (dtype == "fp6_e3m2") return &kQuarkE3m2;
+  return nullptr;
+}
+
+void detect_quark_module(LayoutScan& scan, const std::string& module, TensorRef weight,
+                         std::optional<TensorRef> scale) {
+  const TensorInfo& codes = scan.info(weight);
+  const JsonValue* section = weight_section(scan, module);
+  const std::string dtype = quark_dtype(section);
+  const auto broken = [&](std::string what) {
+    scan.problem("quark", codes.name, std::move(what), {weight, scale});
+  };
+  if (!scale) {
+    if (dtype == "mx" && codes.dtype == DType::U8) {
+      QuantMatch match;
+      match.layout = kQuarkMx.id;
+      match.module = codes.name;
+      match.weight = weight;
+      match.role = "weight";
+      match.bits = 4;
+      scan.claim(std::move(match));
+    }
+    return;
+  }
+  const TensorInfo& values = scan.info(*scale);
+  if (section != nullptr && section->is_array())
+    return broken("its scales have two levels, which are not read");
+  if (scan.config().get("input_rotation") != nullptr)
+    return broken("its basis is rotated (input_rotation), which is not read");
+  QuantMatch match;
+  match.module = codes.name;
+  match.weight = weight;
+  match.role = "weight";
+  match.companions.push_back({kQuarkRole, *scale});
+  match.logical_shape = codes.shape;
+  const bool exponents = values.dtype == DType::U8 || values.dtype == DType::F8_E8M0;
+  if (codes.dtype == DType::U8 && exponents) {
+    const QuantFormat* format = microscaled(scan, module, codes.shape, values.shape);
+    if (format == nullptr)
+      return broken("U8 " + shape_text(codes.shape) + " with exponents " + shape_text(values.shape) +
+                    " is neither FP4 nor an FP6 that the configuration names (dtype " + quote_name(dtype) +
+                    ")");
+    match.layout = format->id;
+    match.bits = format == &kQuarkMxfp4 ? 4 : 6;
+    match.group_size = kQuarkGroup;
+    match.logical_shape->back() = values.shape.back() * kQuarkGroup;
+  } else if (is_fp8(codes.dtype) && is_scale_float(values.dtype)) {
+    if (scale_shape(codes.shape, values.shape) == ScaleShape::kOther)
+      return broken("weight_scale " + shape_text(values.shape) + " does not fit the weight " +
+                    shape_text(codes.shape));
+    match.layout = kQuarkFp8.id;
+    match.bits = 8;
+    match.logical_dtype = native_dtype(values.dtype);
+  } else {
+    return broken("its codes are " + std::string(dtype_name(codes.dtype)) + " of dtype " + quote_name(dtype) +
+                  " with scales that are " + std::string(dtype_name(values.dtype)) + ", which are not read");
+  }
+  for (const std::string_view role : {"input_scale", "output_scale"})
+    scan.add_companion(match, role, module, "." + std::string(role));
+  for (const std::string_view role : {"input_quantizer", "output_quantizer"})
+    for (const std::string_view part : {".scale", ".zero_point"})
+      scan.add_companion(match, role, module, "." + std::string(role) + std::string(part));
+  scan.claim(std::move(match));
+}
+
+void detect_quark(LayoutScan& scan) {
+  if (scan.config().method != "quark") return;
+  bool found = false;
+  for (const TensorRef weight : scan.ending(".weight")) {
+    const DType dtype = scan.info(weight).dtype;
+    if (dtype != DType::U8 && dtype != DType::I8 && dtype != DType::I32 && !is_fp8(dtype)) continue;
+    const std::string module(scan.stem(weight, ".weight"));
+    std::optional<TensorRef> scale = scan.sibling(module, ".weight_scale");
+    if (!scale) scale = scan.sibling(module, ".weight_quantizer.scale");
+    detect_quark_module(scan, module, weight, scale);
+    found = found || !scan.is_free(weight);
+  }
+  if (!found) return;
+  for (const QuantFormat* format : {&kQuarkMxfp4, &kQuarkE2m3, &kQuarkE3m2, &kQuarkFp8}) {
+    if (!scan.has_found(format->id)) continue;
+    for (const std::string_view suffix : {".k_scale", ".v_scale"})
+      for (const TensorRef scale : scan.ending(suffix))
+        if (is_scalar(scan.info(scale).shape) && is_scale_float(scan.info(scale).dtype))
+          scan.claim_extra(format->id, scale);
+    return;
+  }
+}
+
+constexpr const QuantFormat* kQuarkFormats[] = {&kQuarkMxfp4, &kQuarkE2m3, &kQuarkE3m2, &kQuarkFp8,
+                                                &kQuarkMx};
+
+}  // namespace
+
+constexpr QuantFamily kQuarkFamily = {"Quark", kQuarkFormats, detect_quark};
+
+}  // namespace tftf

@@ -1,0 +1,350 @@
+// Opens GPTQ and AWQ modules and decodes them. Their codes lie input by input: a tile of whole output rows is a strip of
+// stored columns, which begin() turns into one run of words per output row, whatever the packing.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "quant/bit_fields.h"
+#include "quant/qweight.h"
+#include "tftf/base/bytes.h"
+#include "tftf/simd/cast.h"
+
+namespace tftf {
+namespace {
+
+// Codes of more bits are computed one by one, others looked up.
+constexpr uint32_t kTableBits = 4;
+
+// Where things lie in the scratch of a tile of `rows` output rows.
+struct QweightScratch {
+  QweightScratch(const QweightGeometry& g, uint64_t rows) {
+    words = take(rows * g.words_of_column() * 4);
+    scales = take(rows * g.groups * 4);
+    zeros = take(rows * g.groups * 4);
+    base = take(g.inputs * 4);
+    const uint64_t entries = g.bits <= kTableBits ? g.groups << g.bits : g.inputs;
+    floats = take(entries * 4);
+    halves = take(entries * 2);
+    regular = take(4);
+  }
+  uint64_t take(uint64_t bytes) {
+    const uint64_t at = total;
+    total += ceil_div(bytes, 64) * 64;
+    return at;
+  }
+  uint64_t words, scales, zeros, base, floats, halves, regular, total = 0;
+};
+
+void read_qweight(const Weight& weight, ElementRange tile, PartRanges& ranges) {
+  const auto& g = weight.as<QweightGeometry>();
+  const RowRange rows = rows_of(tile, g.inputs);
+  const uint64_t scale_bytes = dtype_bits(g.scale) / 8;
+  if (g.packing == QweightPacking::kGemv) {
+    ranges.push(rows_of_part(0, rows, g.words_of_column() * 4));
+    ranges.push(rows_of_part(1, rows, g.scale_width * scale_bytes));
+    ranges.push(rows_of_part(2, rows, g.scale_width / 2));
+    return;
+  }
+  const auto strip = [&](uint32_t part, uint64_t count, uint64_t begin, uint64_t end, uint64_t width) {
+    ranges.push({.part = part,
+                 .rows = static_cast<uint32_t>(count),
+                 .offset = begin,
+                 .row_bytes = end - begin,
+                 .stride = width});
+  };
+  const uint64_t first = rows.first, end = rows.first + rows.count;
+  if (g.packing == QweightPacking::kGptq) {
+    strip(0, g.words_of_column(), first * 4, end * 4, g.outputs * 4);
+  } else {
+    strip(0, g.inputs, first / 2, end / 2, g.outputs / 2);
+  }
+  strip(1, g.groups, first * scale_bytes, end * scale_bytes, g.outputs * scale_bytes);
+  if (g.has_zeros)
+    strip(2, g.groups, first * g.bits / 32 * 4, ceil_div(end * g.bits, 32) * 4, g.outputs * g.bits / 8);
+  if (g.has_index) ranges.push({.part = g.has_zeros ? 3u : 2u, .row_bytes = g.inputs * 4});
+}
+
+uint64_t qweight_scratch(const Weight& weight, uint64_t units) {
+  const auto& g = weight.as<QweightGeometry>();
+  return QweightScratch(g, units / g.inputs).total;
+}
+
+// Stored rows of `width` words to columns of `height`.
+void transpose_words(const std::byte* in, uint64_t height, uint64_t width, std::byte* out) {
+  constexpr uint64_t kTurnedAtOnce = 16;
+  for (uint64_t i = 0; i < height; i += kTurnedAtOnce) {
+    for (uint64_t n = 0; n < width; ++n) {
+      std::byte* to = out + to_size((n * height + i) * 4);
+      const std::byte* from = in + to_size((i * width + n) * 4);
+      for (uint64_t j = 0; j < std::min(kTurnedAtOnce, height - i); ++j)
+        std::memcpy(to + to_size(j * 4), from + to_size(j * width * 4), 4);
+    }
+  }
+}
+
+// AWQ's words hold eight columns of one input; what is wanted are words of eight inputs of one column.
+void transpose_awq(const std::byte* in, uint64_t inputs, uint64_t rows, uint64_t words, std::byte* out) {
+  for (uint64_t c = 0; c < rows / 8; ++c) {
+    for (uint64_t i = 0; i < words; ++i) {
+      std::array<uint32_t, 8> block{};
+      for (uint64_t j = 0; j < std::min<uint64_t>(8, inputs - i * 8); ++j)
+        block[to_size(j)] = load_word(in + to_size(((i * 8 + j) * (rows / 8) + c) * 4));
+      transpose_nibbles(block);
+      for (size_t f = 0; f < 8; ++f)
+        std::memcpy(out + to_size(((c * 8 + kAwqOrder[f]) * words + i) * 4), &block[f], 4);
+    }
+  }
+}
+
+// Scales and zero points of a tile as F32, all groups of a row together.
+void unpack_groups(const QweightGeometry& g, const DecodeTask& task, RowRange rows, float* scales,
+                   float* zeros) {
+  const bool by_row = g.packing == QweightPacking::kGemv, awq = g.packing == QweightPacking::kGemm;
+  const uint64_t scale_bytes = dtype_bits(g.scale) / 8;
+  const uint64_t first_word = by_row ? 0 : rows.first * g.bits / 32;
+  const uint64_t zero_words =
+      by_row ? g.scale_width / 8 : ceil_div((rows.first + rows.count) * g.bits, 32) - first_word;
+  const uint32_t mask = g.zero_wraps ? (1u << g.bits) - 1 : UINT32_MAX;
+  std::array<uint8_t, 8> field{};  // of a column in its word
+  for (uint8_t f = 0; f < 8; ++f) field[kAwqOrder[f]] = f;
+  for (uint64_t n = 0; n < rows.count; ++n) {
+    for (uint64_t i = 0; i < g.groups; ++i) {
+      const uint64_t at = by_row ? n * g.scale_width + i : i * rows.count + n, to = n * g.groups + i;
+      cast(task.kernels, g.scale, DType::F32, task.bytes[1] + to_size(at * scale_bytes),
+           reinterpret_cast<std::byte*>(scales + to_size(to)), 1);
+      uint32_t zero = 1u << (g.bits - 1);
+      if (g.has_zeros) {
+        const uint64_t column = by_row ? i : rows.first + n;
+        const uint64_t index = awq ? column / 8 * 8 + field[to_size(column % 8)] : column;
+        zero = field_at(task.bytes[2] + to_size((by_row ? n : i) * zero_words * 4),
+                        index * g.bits - first_word * 32, g.bits);
+        zero = (zero + g.zero_shift) & mask;
+      }
+      zeros[to_size(to)] = static_cast<float>(zero);
+    }
+  }
+}
+
+// Whether groups follow each other and begin at whole words, so that a run of words has one scale.
+bool is_regular(const QweightGeometry& g, const uint32_t* base) {
+  const uint64_t fields = fields_at_once(g.bits);
+  if (g.inputs % fields != 0 || (g.group % fields != 0 && g.groups > 1)) return false;
+  if (!g.has_index) return true;
+  for (uint64_t k = 0; k < g.inputs; ++k)
+    if (base[to_size(k)] != k / g.group) return false;
+  return true;
+}
+
+bool begin_qweight(const Weight& weight, const DecodeTask& task) noexcept {
+  const auto& g = weight.as<QweightGeometry>();
+  const RowRange rows = rows_of(task.tile, g.inputs);
+  const QweightScratch at(g, rows.count);
+  std::byte* const scratch = task.scratch;
+  auto* const base = reinterpret_cast<uint32_t*>(scratch + to_size(at.base));
+  const std::byte* const index = g.has_index ? task.bytes[g.has_zeros ? 3 : 2] : nullptr;
+  for (uint64_t k = 0; k < g.inputs; ++k) {
+    const uint64_t group = index != nullptr ? load_word(index + to_size(k * 4)) : k / g.group;
+    if (group >= g.groups) return false;
+    base[to_size(k)] = static_cast<uint32_t>(group);
+  }
+  const uint32_t regular = is_regular(g, base) ? 1 : 0;
+  store_word(scratch + to_size(at.regular), regular);
+  unpack_groups(g, task, rows, reinterpret_cast<float*>(scratch + to_size(at.scales)),
+                reinterpret_cast<float*>(scratch + to_size(at.zeros)));
+  std::byte* const words = scratch + to_size(at.words);
+  if (g.packing == QweightPacking::kGptq) {
+    transpose_words(task.bytes[0], g.words_of_column(), rows.count, words);
+  } else if (g.packing == QweightPacking::kGemm) {
+    transpose_awq(task.bytes[0], g.inputs, rows.count, g.words_of_column(), words);
+  }
+  return true;
+}
+
+// One output row: its words, and the scales and zero points of its groups.
+struct QweightRow {
+  const QweightGeometry& g;
+  const KernelTable& kernels;
+  const std::byte* words;
+  const float* scales;
+  const float* zeros;
+  const uint32_t* group_of;  // by input
+  bool regular;
+  float* floats;
+  std::byte* halves;
+};
+
+// (code - zero) * scale, NaN the canonical one. Returns whether it is infinite.
+inline bool put_value(float code, float zero, float scale, float& to) {
+  const float value = (code - zero) * scale;
+  to = value == value ? value : std::numeric_limits<float>::quiet_NaN();
+  return std::abs(value) == std::numeric_limits<float>::infinity();
+}
+
+template <class T>
+uint64_t count_infinite_fields(const T* values, uint64_t count, DType dtype) {
+  uint64_t found = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    if constexpr (sizeof(T) == 4) {
+      found += std::abs(values[to_size(i)]) == std::numeric_limits<float>::infinity();
+    } else {
+      found += (values[to_size(i)] & 0x7FFF) == (dtype == DType::F16 ? 0x7C00 : 0x7F80);
+    }
+  }
+  return found;
+}
+
+// F32 to the 16 bits of `to`; whether any value became infinite.
+bool narrow(const KernelTable& kernels, DType to, const float* from, std::byte* out, uint64_t count) {
+  return cast(kernels, DType::F32, to, reinterpret_cast<const std::byte*>(from), out, count) != 0;
+}
+
+// All values that the codes of each group can have, then one look-up per code.
+template <uint32_t kBits, class T>
+bool look_up_fields(const QweightRow& row, DType to, T* out) {
+  const QweightGeometry& g = row.g;
+  bool infinite = false;
+  for (uint64_t i = 0; i < g.groups; ++i) {
+    float* values = row.floats + to_size(i << kBits);
+    for (uint32_t q = 0; q < 1u << kBits; ++q)
+      infinite |= put_value(static_cast<float>(q), row.zeros[to_size(i)], row.scales[to_size(i)], values[q]);
+  }
+  const T* table;
+  if constexpr (sizeof(T) == 4) {
+    table = row.floats;
+  } else {
+    infinite |= narrow(row.kernels, to, row.floats, row.halves, g.groups << kBits);
+    table = reinterpret_cast<const T*>(row.halves);
+  }
+  const std::byte* words = row.words;
+  if (!row.regular) {
+    each_field<kBits>(words, g.words_of_column(), [&](uint64_t k, uint32_t q) {
+      if (k < g.inputs) out[to_size(k)] = table[to_size(uint64_t{row.group_of[to_size(k)]} << kBits | q)];
+    });
+    return infinite;
+  }
+  for (uint64_t k = 0; k < g.inputs; k += g.group) {
+    const uint64_t count = std::min(g.group, g.inputs - k) * kBits / 32;
+    T* const to_group = out + to_size(k);
+    each_field<kBits>(words, count, [&](uint64_t j, uint32_t q) { to_group[to_size(j)] = table[q]; });
+    words += to_size(count * 4);
+    table += 1u << kBits;
+  }
+  return infinite;
+}
+
+// 8 bits: a table would be longer than a group.
+template <class T>
+bool compute(const QweightRow& row, DType to, T* out) {
+  const QweightGeometry& g = row.g;
+  float* values = sizeof(T) == 4 ? reinterpret_cast<float*>(out) : row.floats;
+  bool infinite = false;
+  const auto* codes = reinterpret_cast<const uint8_t*>(row.words);
+  if (row.regular) {
+    for (uint64_t k = 0, i = 0; k < g.inputs; k += g.group, ++i) {
+      const float zero = row.zeros[to_size(i)], scale = row.scales[to_size(i)];
+      for (uint64_t j = k; j < std::min(g.inputs, k + g.group); ++j)
+        infinite |= put_value(codes[to_size(j)], zero, scale, values[to_size(j)]);
+    }
+  } else {
+    for (uint64_t k = 0; k < g.inputs; ++k) {
+      const uint32_t i = row.group_of[to_size(k)];
+      infinite |= put_value(codes[to_size(k)], row.zeros[i], row.scales[i], values[to_size(k)]);
+    }
+  }
+  if constexpr (sizeof(T) != 4)
+    infinite |= narrow(row.kernels, to, values, reinterpret_cast<std::byte*>(out), g.inputs);
+  return infinite;
+}
+
+template <class T>
+uint64_t decode_qweight_row(const QweightRow& row, DType to, T* out) {
+  bool infinite = false;
+  switch (row.g.bits) {
+    case 2:
+      infinite = look_up_fields<2>(row, to, out);
+      break;
+    case 3:
+      infinite = look_up_fields<3>(row, to, out);
+      break;
+    case 4:
+      infinite = look_up_fields<4>(row, to, out);
+      break;
+    default:
+      infinite = compute(row, to, out);
+  }
+  return infinite ? count_infinite_fields(out, row.g.inputs, to) : 0;
+}
+
+uint64_t decode_qweight(const Weight& weight, const DecodeTask& task, ElementRange piece, DType to,
+                        std::byte* out) noexcept {
+  const auto& g = weight.as<QweightGeometry>();
+  const RowRange rows = rows_of(piece, g.inputs), tile = rows_of(task.tile, g.inputs);
+  const QweightScratch at(g, tile.count);
+  std::byte* const scratch = task.scratch;
+  const std::byte* words = g.packing == QweightPacking::kGemv ? task.bytes[0] : scratch + to_size(at.words);
+  const uint64_t skipped = rows.first - tile.first;
+  QweightRow row{g,
+                 task.kernels,
+                 words + to_size(skipped * g.words_of_column() * 4),
+                 reinterpret_cast<const float*>(scratch + to_size(at.scales)) + to_size(skipped * g.groups),
+                 reinterpret_cast<const float*>(scratch + to_size(at.zeros)) + to_size(skipped * g.groups),
+                 reinterpret_cast<const uint32_t*>(scratch + to_size(at.base)),
+                 load_word(scratch + to_size(at.regular)) != 0,
+                 reinterpret_cast<float*>(scratch + to_size(at.floats)),
+                 scratch + to_size(at.halves)};
+  uint64_t infinite = 0;
+  for (uint64_t n = 0; n < rows.count; ++n) {
+    std::byte* const to_row = out + to_size(n * g.inputs * dtype_bits(to) / 8);
+    infinite += to == DType::F32 ? decode_qweight_row(row, to, reinterpret_cast<float*>(to_row))
+                                 : decode_qweight_row(row, to, reinterpret_cast<uint16_t*>(to_row));
+    row.words += to_size(g.words_of_column() * 4);
+    row.scales += to_size(g.groups);
+    row.zeros += to_size(g.groups);
+  }
+  return infinite;
+}
+
+constexpr Decoder kQweightDecoder{.reads = read_qweight,
+                                  .decode = decode_qweight,
+                                  .rounds = true,
+                                  .scratch = qweight_scratch,
+                                  .begin = begin_qweight};
+
+// Columns whose codes are read in rows of some hundred bytes, and how much larger than usual a tile may be for that.
+constexpr uint64_t kReadBytes = 512;
+constexpr uint64_t kMostStretch = 8;
+
+uint32_t stretch_of(const QweightGeometry& g) {
+  if (g.packing == QweightPacking::kGemv) return 1;
+  const uint64_t columns = g.packing == QweightPacking::kGptq ? kReadBytes / 4 : kReadBytes * 2;
+  const uint64_t bytes = checked_mul(std::min(columns, g.outputs), g.inputs * 2).value_or(UINT64_MAX);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(ceil_div(bytes, uint64_t{1} << 20), 1, kMostStretch));
+}
+
+}  // namespace
+
+Result<Weight> open_qweight(OpenContext& context, const QuantMatch& match) {
+  Result<QweightGeometry> geometry = qweight_geometry(context, match);
+  if (!geometry) return std::move(geometry).error();
+  const QweightGeometry& g = *geometry;
+  Weight weight;
+  weight.decoder = &kQweightDecoder;
+  weight.word = std::string(match.layout) + " b" + std::to_string(g.bits) + " g" + std::to_string(g.group);
+  weight.key = std::to_string(g.outputs) + ' ' + std::to_string(g.inputs) + ' ' + std::to_string(g.groups) +
+               ' ' + std::to_string(g.scale_width) + ' ' + std::string(dtype_name(g.scale)) +
+               (g.has_zeros ? " zeros" : "") + (g.has_index ? " g_idx" : "") + (g.zero_wraps ? " wraps" : "");
+  weight.shape = {g.outputs, g.inputs};
+  weight.elements = g.outputs * g.inputs;
+  weight.parts = {{"qweight", match.weight}, {"scales", *match.find("scales")}};
+  if (g.has_zeros) weight.parts.push_back({"qzeros", *match.find("qzeros")});
+  if (g.has_index) weight.parts.push_back({"g_idx", *match.find("g_idx")});
+  weight.unit = g.packing == QweightPacking::kGemm ? g.inputs * 8 : g.inputs;
+  weight.stretch = stretch_of(g);
+  const uint64_t group_bits = g.groups * (dtype_bits(g.scale) + g.bits);
+  weight.bits = static_cast<uint32_t>(g.bits + ceil_div(group_bits, g.inputs));
+  weight.reads = static_cast<uint32_t>(weight.parts.size());
+  weight.state = std::make_shared<const QweightGeometry>(g);
+  return weight;
+}
+
+}  // namespace tftf

@@ -1,0 +1,170 @@
+// Tile operations on planes.
+#include "plane_ops.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace tftf::transform {
+namespace {
+
+constexpr uint64_t kWordBits = 32;
+
+const PlaneChange& change_of(const Item& item) {
+  return *static_cast<const PlaneChange*>(item.context.get());
+}
+const PlaneCheck& check_of(const Item& item) { return *static_cast<const PlaneCheck*>(item.context.get()); }
+
+bool turns_over(const PlaneChange& change) { return change.from.outputs_first != change.to.outputs_first; }
+
+ElementRange units_of(const Item& item, uint64_t tile) {
+  const uint64_t first = tile * item.units_per_tile;
+  return {first, std::min(item.units_per_tile, item.units - first)};
+}
+
+// The bytes of rows that begin with a unit of the form.
+Extent rows_of_form(const Extent& whole, const PlaneForm& form, ElementRange rows) {
+  return slice(whole, rows.first / form.row_unit * form.unit_bytes,
+               ceil_div(rows.count, form.row_unit) * form.unit_bytes);
+}
+
+void plane_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
+  const PlaneChange& change = change_of(item);
+  const ElementRange rows = units_of(item, tile);
+  io.in.push_back(rows_of_form(item.in[0], change.from, rows));
+  if (turns_over(change)) {
+    io.out.push_back(item.out[0]);
+  } else {
+    io.out.push_back(rows_of_form(item.out[0], change.to, rows));
+  }
+}
+
+uint64_t plane_scratch(const Item& item) {
+  const PlaneChange& change = change_of(item);
+  return item.units_per_tile * change.from.columns * (turns_over(change) ? 2 : 1);
+}
+
+void plane_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
+               Value&) noexcept {
+  const PlaneChange& change = change_of(item);
+  const ElementRange range = units_of(item, tile);
+  const RowRange rows{range.first, range.count};
+  auto* values = reinterpret_cast<uint8_t*>(slot.scratch.data());
+  change.from.packing->unpack(change.from, rows, slot.in[0], values);
+  if (!turns_over(change)) return change.to.packing->pack(change.to, rows, values, slot.out[0]);
+  const uint64_t height = change.from.rows, width = change.from.columns;
+  uint8_t* const turned = values + to_size(height * width);
+  constexpr uint64_t kSide = 64;
+  for (uint64_t r = 0; r < height; r += kSide) {
+    for (uint64_t c = 0; c < width; ++c) {
+      for (uint64_t i = r; i < std::min(r + kSide, height); ++i)
+        turned[to_size(c * height + i)] = values[to_size(i * width + c)];
+    }
+  }
+  change.to.packing->pack(change.to, {0, width}, turned, slot.out[0]);
+}
+
+const TileOp kPlaneOp{.id = "repack", .io = plane_io, .run = plane_run, .scratch = plane_scratch};
+
+void words_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
+  const ElementRange words = units_of(item, tile);
+  io.out.push_back(slice(item.out[0], words.first * 4, words.count * 4));
+}
+
+// arg: first, repeat, step.
+void words_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
+               Value&) noexcept {
+  const ElementRange words = units_of(item, tile);
+  for (uint64_t i = 0; i < words.count; ++i) {
+    const auto word = static_cast<uint32_t>(item.arg[0] + (words.first + i) / item.arg[1] * item.arg[2]);
+    std::memcpy(slot.out[0] + to_size(i * 4), &word, 4);
+  }
+}
+
+const TileOp kWordsOp{.id = "count", .io = words_io, .run = words_run};
+
+void values_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
+  const ElementRange units = units_of(item, tile);
+  const PlaneCheck& check = check_of(item);
+  if (check.group != 0) {
+    io.in.push_back(slice(item.in[0], units.first * 4, units.count * 4));
+  } else {
+    io.in.push_back(rows_of_form(item.in[0], check.form, units));
+  }
+}
+
+uint64_t values_scratch(const Item& item) {
+  const PlaneCheck& check = check_of(item);
+  return check.group != 0 ? 0 : item.units_per_tile * check.form.columns;
+}
+
+void values_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
+                Value& value) noexcept {
+  const ElementRange units = units_of(item, tile);
+  const PlaneCheck& check = check_of(item);
+  if (check.group != 0) {
+    for (uint64_t i = 0; i < units.count; ++i) {
+      uint32_t entry;
+      std::memcpy(&entry, slot.in[0] + to_size(i * 4), 4);
+      value.n[0] += entry != (units.first + i) / check.group;
+    }
+    return;
+  }
+  auto* values = reinterpret_cast<uint8_t*>(slot.scratch.data());
+  check.form.packing->unpack(check.form, {units.first, units.count}, slot.in[0], values);
+  for (uint64_t i = 0; i < units.count * check.form.columns; ++i)
+    value.n[0] += values[to_size(i)] < check.least;
+}
+
+const TileOp kPlaneCheckOp{
+    .id = "plane-check", .io = values_io, .run = values_run, .scratch = values_scratch};
+
+}  // namespace
+
+Result<void> check_plane(const PlaneChange& change) {
+  if (!turns_over(change)) return {};
+  const auto bytes = checked_mul(change.from.rows, change.from.columns);
+  if (bytes && *bytes <= kLargestUnitBytes) return {};
+  return no_place("it has to be turned over as a whole, and is too large for that");
+}
+
+Item plane_item(std::shared_ptr<const PlaneChange> change, const Extent& from, const Extent& to,
+                uint64_t tile_bytes) {
+  Item item{.op = &kPlaneOp};
+  item.in = {from};
+  item.out = {to};
+  item.units = change->from.rows;
+  item.units_per_tile = item.units;
+  if (!turns_over(*change)) {
+    const uint64_t multiple = std::lcm(change->from.row_unit, change->to.row_unit);
+    item.units_per_tile = std::min(item.units, tile_units(tile_bytes, change->from.columns * 8, multiple));
+  }
+  item.context = std::move(change);
+  return item;
+}
+
+Item words_item(const CodePlane::Words& words, const Extent& to, uint64_t tile_bytes) {
+  Item item{.op = &kWordsOp};
+  item.out = {to};
+  item.units = to.bytes() / 4;
+  item.units_per_tile = std::max<uint64_t>(1, std::min(item.units, tile_units(tile_bytes, kWordBits)));
+  item.arg = {words.first, words.repeat, words.step};
+  return item;
+}
+
+Item check_item(std::shared_ptr<const PlaneCheck> check, const Extent& from, uint64_t tile_bytes) {
+  Item item{.op = &kPlaneCheckOp};
+  item.in = {from};
+  if (check->group != 0) {
+    item.units = from.bytes() / 4;
+    item.units_per_tile = std::max<uint64_t>(1, std::min(item.units, tile_units(tile_bytes, kWordBits)));
+  } else {
+    item.units = check->form.rows;
+    item.units_per_tile =
+        std::min(item.units, tile_units(tile_bytes, check->form.columns * 8, check->form.row_unit));
+  }
+  item.context = std::move(check);
+  return item;
+}
+
+}  // namespace tftf::transform
