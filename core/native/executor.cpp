@@ -18,7 +18,6 @@
 
 namespace tftf {
 namespace {
-
 namespace fs = std::filesystem;
 
 const KernelTable& kernels_of(const ExecuteOptions& options) {
@@ -179,8 +178,10 @@ class Execution {
 
  private:
   Result<void> open_journal() {
+    unread_ = options_.resume;
     auto there = folder_->look(journal_name_);
     if (!there.ok()) return std::move(there).error();
+    unread_ = unread_ && *there;
     using OpenMode = OutputFolder::OpenMode;
     auto file = folder_->open(journal_name_, *there ? OpenMode::kOld : OpenMode::kNew);
     if (!file.ok()) return std::move(file).error();
@@ -193,7 +194,6 @@ class Execution {
     JournalHead head = journal_head(plan_, inputs_.journal_inputs());
     Journal before;
     if (*there && options_.resume) {
-      unread_ = true;
       auto journal = read_journal(*folder_, journal_name_);
       if (!journal.ok()) return std::move(journal).error();
       unread_ = false;
@@ -319,7 +319,7 @@ class Execution {
   std::optional<JournalWriter> journal_;
   const std::string journal_name_ = journal_name(target_);
   bool outputs_known_ = false;
-  bool unread_ = false;  // there is a journal, and what it holds is not known
+  bool unread_ = false;  // there may be a journal, and what it holds is not known
 };
 
 // Creates what is missing; `made` gets it, the deepest last.

@@ -26,8 +26,7 @@ TEST_CASE("rule lists take known ids and nothing else") {
   Result<std::vector<Rule>> rules = parse_rule_list("ST041,CF010");
   REQUIRE(rules.ok());
   CHECK(*rules == std::vector<Rule>{Rule::ST041, Rule::CF010});
-  for (const char* bad :
-       {"", "ST041,", ",ST041", "ST999", "TRAILING_BYTES", "ST041 ", "ST041;ST042"}) {
+  for (const char* bad : {"", "ST041,", ",ST041", "ST999", "TRAILING_BYTES", "ST041 ", "ST041;ST042"}) {
     INFO(bad);
     Result<std::vector<Rule>> result = parse_rule_list(bad);
     REQUIRE_FALSE(result.ok());
