@@ -419,7 +419,8 @@ TEST_CASE("an output folder that holds the input is refused even with --overwrit
   refused("snapshot", "in");
 }
 
-TEST_CASE("scales of a layout that is not known are refused, and so is a scale of which nothing tells the sense") {
+TEST_CASE(
+    "scales of a layout that is not known are refused, and so is a scale of which nothing tells the sense") {
   ScratchFolder scratch;
   for (const char* name : {"a.w_scale", "a.weight_scale_2"}) {
     spill_file(scratch / "m.safetensors",

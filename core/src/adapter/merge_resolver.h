@@ -78,8 +78,8 @@ class Resolver {
   // Experts that the adapter has one by one and the base fused (merge_fused.cpp).
   struct SinglePairs;
   Result<void> place_single_experts();
-  Result<void> place_fused(const std::string& container, const std::string& parameter, const SinglePairs& first,
-                           const SinglePairs& second);
+  Result<void> place_fused(const std::string& container, const std::string& parameter,
+                           const SinglePairs& first, const SinglePairs& second);
   std::optional<SplitExperts> find_split_experts(const std::string& module) const;
   Result<void> place_on_split_experts(const Wrappers& wrappers, const SplitExperts& experts);
   // The MultiheadAttention that a module is the output projection of: it is targeted, and its rank given, by that name.
@@ -132,7 +132,7 @@ class Resolver {
   std::vector<Slot> by_base_;
   std::vector<ModuleParts> modules_;
   std::set<const ModuleParts*> placed_;  // before their turn
-  ModuleParts shared_;  // VeRA's projections
+  ModuleParts shared_;                   // VeRA's projections
   std::vector<Saved> saved_, tokens_;
   std::map<std::string, std::vector<uint32_t>, std::less<>> parameters_;
   bool tied_ = false;

@@ -10,10 +10,9 @@ std::string_view shard_status_name(ShardStatus status) {
 }
 
 std::span<const std::string_view> side_file_names() {
-  static constexpr std::string_view kNames[] = {"config.json",          "adapter_config.json",
-                                                "quantize_config.json", "quant_config.json",
-                                                "hf_quant_config.json", "model_index.json",
-                                                "params.json"};
+  static constexpr std::string_view kNames[] = {
+      "config.json",          "adapter_config.json", "quantize_config.json", "quant_config.json",
+      "hf_quant_config.json", "model_index.json",    "params.json"};
   return kNames;
 }
 

@@ -260,7 +260,8 @@ void Builder::add_notes() {
       info_.notes.emplace_back("warning: FP8 weights without scales are taken as plain values");
     if (layout.id == "nvfp4-ambiguous")
       info_.notes.emplace_back(
-          "what the scales and the order of nibbles mean is in no header: dequant wants --layout modelopt-nvfp4, "
+          "what the scales and the order of nibbles mean is in no header: dequant wants --layout "
+          "modelopt-nvfp4, "
           "comfy-nvfp4 or ct-nvfp4-pack-quantized");
   }
 }

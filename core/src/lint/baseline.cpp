@@ -125,12 +125,13 @@ BaselineUse use_baseline(std::span<PathFindings> paths, std::span<const Baseline
         omitted.count -=
             take(baseline_key(scopes[i], omitted.rule, omitted.file, std::nullopt), omitted.count);
   }
-  for (const auto& [key, count] : left) {
-    const auto& [file, id, subject] = key;
+  for (const auto& entry : left) {
+    const auto& [file, id, subject] = entry.first;
+    const uint64_t count = entry.second;
     const std::optional<Rule> rule = find_rule(id);
     const bool looked_for = (!rule || checked(*rule)) &&
                             std::any_of(scopes.begin(), scopes.end(), [&](const BaselineScope& scope) {
-                              return is_inside_scope(scope, std::get<0>(key));
+                              return is_inside_scope(scope, std::get<0>(entry.first));
                             });
     if (count != 0 && looked_for) use.stale.push_back({id, file, subject, count});
   }

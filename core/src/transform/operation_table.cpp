@@ -123,7 +123,8 @@ constexpr OptionInfo kQuantizeOptions[] = {
     {.name = "group-size",
      .kind = OptionKind::kInteger,
      .unit = "elements",
-     .help = "Columns per scale, where the layout leaves a choice (64; GPTQ and AWQ 128, -1 for whole rows); bnb: "
+     .help = "Columns per scale, where the layout leaves a choice (64; GPTQ and AWQ 128, -1 for whole rows); "
+             "bnb: "
              "elements of the flat order",
      .or_all = true},
     {.name = "asymmetric",
@@ -136,8 +137,8 @@ constexpr OptionInfo kQuantizeOptions[] = {
      .kind = OptionKind::kFlag,
      .help = "Refuse what a reader of colibri containers would take for another format"}};
 
-constexpr std::string_view kRepackTargets[] = {"gptq-v1", "gptq", "gptq-v2", "awq-gemm",
-                                               "awq", "fp8-block", "colibri-fp8-e4m3-b128", "colibri-fp8"};
+constexpr std::string_view kRepackTargets[] = {
+    "gptq-v1", "gptq", "gptq-v2", "awq-gemm", "awq", "fp8-block", "colibri-fp8-e4m3-b128", "colibri-fp8"};
 constexpr OptionInfo kRepackOptions[] = {{.name = "to",
                                           .kind = OptionKind::kChoice,
                                           .choices = kRepackTargets,

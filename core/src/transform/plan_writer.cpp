@@ -64,11 +64,10 @@ class Writer {
     for (const StreamTensor& tensor : stream_.tensors) {
       const auto stray = std::find_if(tensor.stages.begin(), tensor.stages.end(),
                                       [](const Stage& stage) { return stage.op->encodes; });
-      const bool changed =
-          stray != tensor.stages.end()
-              ? stray + 1 != tensor.stages.end()
-              : (tensor.output > 0 || tensor.literal || tensor.measured || tensor.plane || tensor.words) &&
-                    !tensor.stages.empty();
+      const bool changed = stray != tensor.stages.end() ? stray + 1 != tensor.stages.end()
+                                                        : (tensor.output > 0 || tensor.literal ||
+                                                           tensor.measured || tensor.plane || tensor.words) &&
+                                                              !tensor.stages.empty();
       if (changed || (request_.examine && (tensor.bundle != 0 || tensor.plane || tensor.words))) {
         return Error{.code = ErrorCode::kRefusedUnsupported,
                      .message = "Tensor " + stream_.described(tensor) +

@@ -96,7 +96,8 @@ class Quantize final : public Pipe {
     const Encoder& encoder = *options_.format->encoder;
     if (encoder.config != nullptr && left > 0) {
       stream.quantization_config = encoder.config({plain_modules, options_.encode, *dtype});
-      if (encoder.config_twice) stream.config_members.push_back({{"quantization"}, stream.quantization_config});
+      if (encoder.config_twice)
+        stream.config_members.push_back({{"quantization"}, stream.quantization_config});
     }
     if (encoder.stamped) TFTF_TRY(restamp(stream, work.names, work.stamps));
     warn_of_mixed_experts(work);
@@ -141,7 +142,8 @@ class Quantize final : public Pipe {
   }
 
   // What the weight is called as a plain one, unless an earlier pipe has given its codes a name.
-  static const std::string& name_of(const Stream& stream, const StreamTensor& tensor, const QuantMatch* match) {
+  static const std::string& name_of(const Stream& stream, const StreamTensor& tensor,
+                                    const QuantMatch* match) {
     const bool as_stored = match != nullptr && tensor.name == stream.checkpoint->info(tensor.source).name;
     return as_stored ? match->module : tensor.name;
   }

@@ -263,9 +263,9 @@ const std::vector<Operation::Given> kDivide = {{"weight-scale", {"divide"}}};
 
 TEST_CASE("a divisor that is zero or not finite is refused by the data, a multiplier is not") {
   for (const float bad : {0.0f, -0.0f, INFINITY, NAN}) {
-    const std::string message = refusal(
-        dequant({fp8("a.weight", {4, 4}), scale("a.weight_scale", {1, 1}, bad)}, "", kDivide),
-        ErrorCode::kRefusedValues);
+    const std::string message =
+        refusal(dequant({fp8("a.weight", {4, 4}), scale("a.weight_scale", {1, 1}, bad)}, "", kDivide),
+                ErrorCode::kRefusedValues);
     CHECK(says(message, "\"a.weight_scale\""));
     CHECK(dequant({fp8("a.weight", {4, 4}), scale("a.weight_scale_inv", {1, 1}, bad)}).ok());
   }

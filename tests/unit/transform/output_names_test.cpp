@@ -21,7 +21,8 @@ Result<TransformResult> passed_through(const std::string& name, std::map<std::st
   model.files[name] = model_file(kTensors);
   TransformRequest request{.command = "passthrough", .operations = std::move(operations)};
   request.layout.max_shard_size = shard;
-  for (const auto& [file, text] : model.files) request.folder.push_back({.name = file, .size = text.size(), .unreadable = {}});
+  for (const auto& [file, text] : model.files)
+    request.folder.push_back({.name = file, .size = text.size(), .unreadable = {}});
   return transform_in_memory(model, model.folder(), std::move(request));
 }
 

@@ -337,8 +337,9 @@ TEST_CASE("the plan's text names the command with all that decides, and its work
   const MemoryModel model = one_file({{"a.weight", DType::F8_E4M3, {2, 2}, "abcd"},
                                       {"a.weight_scale", DType::F32, {1}, f32_bytes({2})},
                                       {"n", DType::BF16, {1}, "ab"}});
-  TransformRequest request{.command = "dequant-fp8",
-                           .operations = {{"dequant-fp8", {{"dtype", {"float32"}}, {"weight-scale", {"divide"}}}}}};
+  TransformRequest request{
+      .command = "dequant-fp8",
+      .operations = {{"dequant-fp8", {{"dtype", {"float32"}}, {"weight-scale", {"divide"}}}}}};
   const TransformResult result = must(transform_in_memory(model, model.folder(), request));
   INFO(result.text);
   CHECK(result.text.find("plan 1 dequant-fp8 dtype=float32 weight-scale=divide tile=1048576\n") == 0);

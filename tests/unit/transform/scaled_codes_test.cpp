@@ -184,14 +184,15 @@ TEST_CASE("a configuration that names a method stays while codes stay, and nothi
 
 TEST_CASE("every configuration that speaks of the codes loses its section with them") {
   const auto text_of = [](const char* name, const std::string& config) {
-    const auto result = run({codes("m.weight"), number("m.qscale_weight"), number("m.qscale_act")}, kDequant,
-                            config, name);
+    const auto result =
+        run({codes("m.weight"), number("m.qscale_weight"), number("m.qscale_act")}, kDequant, config, name);
     REQUIRE(result.ok());
     return result->files.at(name);
   };
   CHECK(text_of("params.json", R"({"dim": 4, "quantization": {"qformat_weight": "fp8_e4m3"}})") ==
         R"({"dim": 4})");
-  CHECK(text_of("config.json", R"({"a": 1, "text_config": {"quantization_config": {"quant_method": "fp8"}}})") ==
+  CHECK(text_of("config.json",
+                R"({"a": 1, "text_config": {"quantization_config": {"quant_method": "fp8"}}})") ==
         R"({"a": 1, "text_config": {}})");
 }
 

@@ -28,7 +28,7 @@ struct Adapter {
   std::vector<NamedTensor> tensors;  // sorted by name, names unique
   // By tensor, when its pieces were the same on all ranks (spec tftf 2.8): one of them. Empty otherwise.
   std::vector<std::shared_ptr<const TensorData>> replicated;
-  std::vector<std::string> notices;  // sentences about how it was found and read
+  std::vector<std::string> notices;         // sentences about how it was found and read
   std::vector<AdapterSideFile> side_files;  // of its own tokenizer, by name
   std::string fingerprint;                  // hexadecimal hash of names, dtypes, shapes and bytes
 

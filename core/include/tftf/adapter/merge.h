@@ -38,9 +38,9 @@ struct Factor {
 // (w + s * delta), then rows or columns are scaled, columns rotated or turned, rows or columns brought to a magnitude,
 // rows replaced; one rounding at the end.
 struct MergeProgram {
-  std::shared_ptr<const Adapter> adapter;  // keeps the tensors alive
+  std::shared_ptr<const Adapter> adapter;                 // keeps the tensors alive
   std::vector<std::shared_ptr<const TensorData>> made{};  // tensors that were put together from the adapter's
-  std::string word;                        // "lora r=16", for the plan's text
+  std::string word;                                       // "lora r=16", for the plan's text
   uint64_t matrices = 1;
   uint64_t rows = 0;
   uint64_t cols = 0;
@@ -75,10 +75,10 @@ struct MergeProgram {
   // What else becomes of whole rows.
   enum class Turn : uint8_t {
     kNone,
-    kReflections,            // HRA: x := x - 2 (x * u) u for each column u of `turn` (cols x r), brought to length 1
+    kReflections,  // HRA: x := x - 2 (x * u) u for each column u of `turn` (cols x r), brought to length 1
     kOrthogonalReflections,  // the same, each u made orthogonal to those before it
     kButterfly,              // BOFT: `turn` (n, blocks, b, b); the multiplier scales rows afterwards
-    kBlocks,                 // MiSS "bat": `turn` (rows / b, b, b); each block w of b x b becomes w + (w * t + t)
+    kBlocks,  // MiSS "bat": `turn` (rows / b, b, b); each block w of b x b becomes w + (w * t + t)
   };
   Turn turn_kind = Turn::kNone;
   const TensorData* turn = nullptr;
@@ -101,14 +101,14 @@ enum class Axes : uint8_t { kOutIn, kInOut };
 struct MergeOptions {
   double scale = 1;
   std::string adapter_name = "default";
-  bool base_is_residual = false;       // an adapter whose base was modified at its start is accepted
-  bool strict = false;                 // a missing configuration is an error
-  std::optional<Axes> expert_axes{};   // of stacked parameters, where nothing else decides
-  std::optional<Axes> linear_axes{};   // of square weights, where nothing else decides
-  bool parameters_in_order = false;    // pairs that fit several parameters: the innermost is the first one's
-  bool fit = false;                    // names and experts of the adapter are brought to the base's
+  bool base_is_residual = false;      // an adapter whose base was modified at its start is accepted
+  bool strict = false;                // a missing configuration is an error
+  std::optional<Axes> expert_axes{};  // of stacked parameters, where nothing else decides
+  std::optional<Axes> linear_axes{};  // of square weights, where nothing else decides
+  bool parameters_in_order = false;   // pairs that fit several parameters: the innermost is the first one's
+  bool fit = false;                   // names and experts of the adapter are brought to the base's
   std::vector<std::pair<Regex, RegexTemplate>> renames{};  // of the adapter's modules, one after the other
-  bool untie_head = false;             // a head that is tied to the embeddings is written apart
+  bool untie_head = false;  // a head that is tied to the embeddings is written apart
 };
 
 // What config.json of the base says, where it matters.

@@ -78,11 +78,12 @@ struct PeftConfig {
   bool use_cayley_neumann = true;
   int64_t cayley_neumann_terms = 5;
   int64_t oft_block_size = 0;
-  bool apply_gs = false;                                       // HRA
+  bool apply_gs = false;  // HRA
   enum class Miss : uint8_t { kPlain, kMini, kBat };
   Miss miss = Miss::kPlain;
-  std::optional<int64_t> mini_r;                               // MiSS
-  std::vector<std::pair<std::string, int64_t>> adalora_ranks;  // what is left of each module: "<module>.lora_E"
+  std::optional<int64_t> mini_r;  // MiSS
+  std::vector<std::pair<std::string, int64_t>>
+      adalora_ranks;  // what is left of each module: "<module>.lora_E"
   bool ensure_weight_tying = false;
   std::string peft_version;  // that wrote it; empty: it does not say
   std::string task_type;

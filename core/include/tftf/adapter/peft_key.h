@@ -45,7 +45,7 @@ enum class PeftPart : uint8_t {
   kMissBlock,
   kTokenRows,
   kOriginal,  // PEFT's own copy of the base's tensor, beside one of modules_to_save
-  kSaved,  // a plain tensor: replaces the base's tensor of that name, or is a new head
+  kSaved,     // a plain tensor: replaces the base's tensor of that name, or is a new head
 };
 // The word in names: "lora_A", …; "" for kSaved.
 std::string_view peft_part_name(PeftPart part);

@@ -24,8 +24,8 @@ struct EncodeOptions {
   uint64_t group_size = 0;
   bool whole_rows = false;  // a group is a row, whatever its length
   bool asymmetric = false;  // zero points of the values' own
-  bool nested = false;  // scales that are quantised themselves, for an Encoder that `nests`
-  bool strict = false;  // warnings about what a reader would misread are refusals
+  bool nested = false;      // scales that are quantised themselves, for an Encoder that `nests`
+  bool strict = false;      // warnings about what a reader would misread are refusals
 };
 
 struct EncodeRequest {
@@ -120,8 +120,8 @@ struct Encoder {
   // The quantisation section of config.json: a JSON object. Null: none.
   std::string (*config)(const ConfigRequest& request) = nullptr;
   bool config_twice = false;  // under `quantization` too, where MLX looks
-  bool nests = false;    // takes EncodeOptions::nested
-  bool stamped = false;  // a colibri container, whose metadata names its formats
+  bool nests = false;         // takes EncodeOptions::nested
+  bool stamped = false;       // a colibri container, whose metadata names its formats
 };
 
 // A unit (a row, 128 rows, a matrix) is worked on at once: past this many bytes of F32 it is refused while planning.

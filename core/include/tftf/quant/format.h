@@ -30,7 +30,7 @@ struct QuantFormat {
   // Checks the geometry of a module that detection has found, once. What does not fit is refused by weight_fault().
   // Null: the layout is only recognised.
   Result<Weight> (*open)(OpenContext& context, const QuantMatch& match) = nullptr;
-  const Encoder* encoder = nullptr;  // null: not written by `quantize`
+  const Encoder* encoder = nullptr;   // null: not written by `quantize`
   const CodeLayout* codes = nullptr;  // null: `repack` neither takes nor makes it
 
   bool read() const { return open != nullptr; }

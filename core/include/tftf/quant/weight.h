@@ -78,7 +78,8 @@ struct Weight {
   uint64_t unit = 1;
   uint64_t tile_unit = 0;
   uint64_t piece = 0;
-  uint32_t stretch = 1;  // times the usual bytes of a tile: more where smaller ones would be read in short rows
+  uint32_t stretch =
+      1;               // times the usual bytes of a tile: more where smaller ones would be read in short rows
   uint32_t bits = 8;   // that a tile reads per element, rounded up, parts read whole not counted
   uint32_t reads = 1;  // ranges that Decoder::reads appends
   std::shared_ptr<const void> state{};
