@@ -63,6 +63,7 @@ const std::map<std::string, std::string>& made_samples() {
       {"quantised", "tftf quantize -i model -o quantised --to fp8-block"},
       {"glm-colibri", "tftf repack -i model -o glm-colibri --to colibri-fp8"},
       {"glm-rans", "tftf colibri rans-repack --indir glm-int4 --outdir glm-rans"},
+      {"lint-baseline.json", "tftf-lint --write-baseline lint-baseline.json models"},
       {"q.safetensors", "tftf colibri quantize --format int8-row -i w64.safetensors -o q.safetensors"},
   };
   return made;
@@ -82,8 +83,8 @@ std::vector<std::string> names_in(const std::string& line) {
     at = end + 1;
   }
   for (size_t i = 0; i < words.size(); ++i) {
-    const bool written =
-        i > 0 && (words[i - 1] == "-o" || words[i - 1] == "--outdir" || words[i - 1] == "--output");
+    const bool written = i > 0 && (words[i - 1] == "-o" || words[i - 1] == "--outdir" ||
+                                   words[i - 1] == "--output" || words[i - 1] == "--write-baseline");
     std::string name = words[i];
     while (name.size() > 1 && name.back() == '/') name.pop_back();
     if (!written) names.push_back(name);
