@@ -75,7 +75,7 @@ ProgramRun shell(const std::string& line, const ScratchFolder& folder) {
 }
 
 // Names of `line` that have a sample, but for what it writes.
-std::vector<std::string> names_in(const std::string& line) {
+std::vector<std::string> samples_in(const std::string& line) {
   std::vector<std::string> words, names;
   for (size_t at = 0; at < line.size();) {
     const size_t end = std::min(line.find(' ', at), line.size());
@@ -100,7 +100,7 @@ void prepare(const std::string& line, const ScratchFolder& folder) {
   std::ofstream(folder.path() / "pairs.json")
       << R"([{"O": 64, "I": 98, "weight_bytes": 6272, "scale_bytes": 4, "stamp": null, "routed": false}])";
   std::ofstream(folder.path() / "names.json") << R"([["model.layers.3.mlp.gate.weight", 78, false, false]])";
-  for (const std::string& name : names_in(line)) {
+  for (const std::string& name : samples_in(line)) {
     const fs::path place = folder.path() / name;
     if (fs::exists(fs::symlink_status(place))) continue;
     if (name == "w64.safetensors") {

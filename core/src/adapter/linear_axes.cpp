@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 // Models of the transformers library with Conv1D layers, and how these are called.
@@ -66,4 +66,4 @@ std::optional<bool> LinearAxes::of_others(std::string_view word) const {
   return typed_ || conv1d == 0 ? std::optional(false) : std::nullopt;
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tftf::merge {
+namespace tftf::merging {
 
 class LinearAxes {
  public:
@@ -36,4 +36,4 @@ class LinearAxes {
   std::set<std::string, std::less<>> square_words_;
 };
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -3,7 +3,7 @@
 #include "adapter/merge_parts.h"
 #include "tftf/base/escape.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 Fits fits_of(uint64_t out, uint64_t in, const Shape& w) {
@@ -71,4 +71,4 @@ Result<bool> is_turned(const FormContext& context, const ModuleParts& parts, con
   return *turned;
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -7,7 +7,7 @@
 #include "adapter/stack_choice.h"
 #include "tftf/base/escape.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 constexpr uint64_t kMostExperts = 1 << 20;
@@ -264,4 +264,4 @@ Result<void> Resolver::place_on_split_experts(const Wrappers& wrappers, const Sp
   return {};
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -5,7 +5,7 @@
 #include "adapter/merge_parts.h"
 #include "tftf/base/escape.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 constexpr int64_t kAdaLoraRank = 12;  // PEFT's init_r, when a configuration names none
@@ -200,4 +200,4 @@ Program bias_program(const FormContext& context, const ModuleParts& parts, const
   return program;
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -10,7 +10,7 @@
 #include "tftf/adapter/peft_key.h"
 #include "tftf/adapter/targeting.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 
 // Tensors of one module and wrapper.
 struct ModuleParts {
@@ -93,4 +93,4 @@ Program token_program(const FormContext& context, const NamedTensor& stored,
 Error form_error(ErrorCode code, const FormContext& context, std::string_view tensor, std::string what,
                  std::string expected = "", std::string found = "");
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

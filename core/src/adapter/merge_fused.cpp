@@ -8,7 +8,7 @@
 #include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 enum class ExpertPart : uint8_t { kGate, kUp, kDown };
@@ -203,4 +203,4 @@ Result<void> Resolver::place_fused(const std::string& container, const std::stri
   return {};
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

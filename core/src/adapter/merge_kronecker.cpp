@@ -3,7 +3,7 @@
 #include "adapter/merge_forms.h"
 #include "adapter/merge_parts.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 
 Program kronecker_program(const FormContext& context, const ModuleParts& parts, const TensorView& base,
                           std::string_view path) {
@@ -92,4 +92,4 @@ Program kronecker_program(const FormContext& context, const ModuleParts& parts, 
   return program;
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -5,7 +5,7 @@
 #include "adapter/merge_resolver.h"
 #include "tftf/base/escape.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 
 Result<std::string> Resolver::renamed(std::string module) const {
   for (const auto& [pattern, replacement] : options_.renames) {
@@ -67,4 +67,4 @@ std::string Resolver::rename_hint(const std::vector<std::string>& modules) const
          " (or --fit) would join them.";
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

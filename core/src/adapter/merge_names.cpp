@@ -5,7 +5,7 @@
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 constexpr size_t kNamedInMessages = 5;  // before "and N more"
@@ -106,4 +106,4 @@ bool belongs(PeftPart part, PeftMethod method) {
   return false;
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -8,7 +8,7 @@
 #include "tftf/adapter/peft_config.h"
 #include "tftf/adapter/peft_key.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 
 std::string listed(const std::vector<std::string>& names);
 std::string counted(uint64_t count, std::string_view what);
@@ -19,4 +19,4 @@ std::string joined(const std::string& module, std::string_view parameter);
 // Parts that a method writes.
 bool belongs(PeftPart part, PeftMethod method);
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -6,7 +6,7 @@
 #include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 
 Program hadamard_program(const FormContext& context, const ModuleParts& parts, const TensorView& base,
                          std::string_view path) {
@@ -177,4 +177,4 @@ Program token_program(const FormContext& context, const NamedTensor& stored,
   return program;
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -5,7 +5,7 @@
 #include "tftf/base/escape.h"
 #include "tftf/base/json_text.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 
 uint64_t product(const Shape& shape, size_t first) {
   uint64_t count = 1;
@@ -135,7 +135,7 @@ Error form_error(ErrorCode code, const FormContext& context, std::string_view te
           .found = std::move(found)};
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging
 
 namespace tftf {
 

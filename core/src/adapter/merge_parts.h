@@ -3,7 +3,7 @@
 
 #include "adapter/merge_forms.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 
 constexpr int64_t kDefaultRank = 8;  // PEFT's, when a configuration names none
 
@@ -37,4 +37,4 @@ bool ones_after(const Shape& shape, size_t first);
 bool is_tucker_core(const Shape& core, const Shape& weight);
 bool same_from(const Shape& a, const Shape& b, size_t first);
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -6,7 +6,7 @@
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 constexpr size_t kUnsavedLooked = 64;  // entries of modules_to_save: more are no list of heads
@@ -345,4 +345,4 @@ void Resolver::note_undeclared_dora() {
       quote_name(config_.file) + " (PEFT would leave the magnitudes out).");
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -6,7 +6,7 @@
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 constexpr std::string_view kHeadTasks[] = {"SEQ_CLS", "TOKEN_CLS", "QUESTION_ANS"};
@@ -329,14 +329,14 @@ Result<void> Resolver::check_coverage() {
   return {};
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging
 
 namespace tftf {
 
 Result<MergeResolution> resolve_merge(const std::shared_ptr<const Adapter>& adapter,
                                       std::span<const TensorView> base, const MergeOptions& options,
                                       const MergeModel& model) {
-  return merge::Resolver(adapter, base, options, model).resolve();
+  return merging::Resolver(adapter, base, options, model).resolve();
 }
 
 }  // namespace tftf

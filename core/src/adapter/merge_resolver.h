@@ -16,7 +16,7 @@
 #include "adapter/name_moves.h"
 #include "adapter/stack_choice.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 
 class Resolver {
  public:
@@ -145,4 +145,4 @@ class Resolver {
   MergeResolution result_;
 };
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -6,7 +6,7 @@
 #include "adapter/merge_parts.h"
 #include "tftf/base/escape.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 constexpr uint64_t kMostReflections = 1 << 16;
@@ -155,4 +155,4 @@ Program miss_program(const FormContext& context, const ModuleParts& parts, const
   return program;
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

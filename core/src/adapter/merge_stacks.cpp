@@ -2,7 +2,7 @@
 #include "adapter/merge_forms.h"
 #include "adapter/merge_parts.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 // A pair of a stack: A (E * r, in) with the matrix outermost, B (out, r * E) with the matrix innermost.
@@ -91,4 +91,4 @@ Program expert_program(const FormContext& context, const ModuleParts& parts, con
   return program;
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -5,7 +5,7 @@
 #include "adapter/merge_resolver.h"
 #include "tftf/base/escape.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 constexpr std::string_view kHeadWords[] = {"lm_head", "embed_out"};
@@ -87,4 +87,4 @@ void Resolver::follow_embeddings() {
       "Output head and embeddings differ from here on: tie_word_embeddings is set to false.");
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -4,7 +4,7 @@
 
 #include "tftf/base/escape.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 constexpr size_t kLooked = 64;    // modules: enough to see a habit, and no work for a hostile list
@@ -89,4 +89,4 @@ std::string moves_as_options(const std::vector<NameMove>& moves) {
   return text;
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

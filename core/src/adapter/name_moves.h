@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tftf::merge {
+namespace tftf::merging {
 
 // A module `from`... of the adapter is `to`... in the base.
 struct NameMove {
@@ -27,4 +27,4 @@ std::string moved(const std::string& module, const std::vector<NameMove>& moves)
 // As options: --rename-adapter '^model\.' 'model.language_model.'.
 std::string moves_as_options(const std::vector<NameMove>& moves);
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-namespace tftf::merge {
+namespace tftf::merging {
 namespace {
 
 constexpr std::string_view kOutInTypes[] = {"mixtral",
@@ -139,4 +139,4 @@ bool reads_stacks_straight(const std::string& peft_version) {
   return numbers > kFirst || (numbers == kFirst && released);
 }
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

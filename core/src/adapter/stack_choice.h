@@ -8,7 +8,7 @@
 
 #include "tftf/base/dtype.h"
 
-namespace tftf::merge {
+namespace tftf::merging {
 
 // A pair A (E * r, in), B (out, r * E).
 struct StackedPair {
@@ -49,4 +49,4 @@ StoredAxes axes_of_shapes(const Shape& gate_up, const Shape& down);
 // True for 0.19.1 and later, which read parameters of (E, out, in) as they lie.
 bool reads_stacks_straight(const std::string& peft_version);
 
-}  // namespace tftf::merge
+}  // namespace tftf::merging

@@ -6,7 +6,7 @@
 #include "adapter/stack_choice.h"
 
 using namespace tftf;
-using namespace tftf::merge;
+using namespace tftf::merging;
 
 TEST_CASE("pairs of stacks take parameters of their own, all the same way round") {
   const StackParameter gate_up{"gate_up_proj", {3, 16, 32}, 2}, down{"down_proj", {3, 16, 16}, 2};

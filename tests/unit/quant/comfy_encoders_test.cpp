@@ -127,8 +127,8 @@ TEST_CASE("comfy-nvfp4 gives codes, scales and paddings by the rule") {
       size_t wrong = 0;
       for (size_t r = 0; r < padded_rows; ++r)
         for (size_t g = 0; g < groups; ++g) {
-          const auto value = [&, row = r](size_t c) {
-            return row < rows && c < columns ? values[row * columns + c] : 0.0f;
+          const auto value = [&values, row = r, all = rows, wide = columns](size_t c) {
+            return row < all && c < wide ? values[row * wide + c] : 0.0f;
           };
           float largest = 0;
           for (size_t c = g * 16; c < g * 16 + 16; ++c) largest = std::max(largest, std::fabs(value(c)));

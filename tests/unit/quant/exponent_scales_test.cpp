@@ -8,7 +8,7 @@ using namespace tftf;
 
 namespace {
 
-using Found = std::map<std::string, size_t>;
+using FoundLayouts = std::map<std::string, size_t>;
 
 std::string of_method(const std::string& members) { return R"({"quantization_config":{)" + members + "}}"; }
 
@@ -31,9 +31,10 @@ TEST_CASE("a U8 scale of an FP8 weight is an exponent for 32 codes, or refused")
   const std::string wide = of_method(R"("quant_method":"fp8","weight_block_size":[128,128])");
   for (const std::string& config : {std::string(), block, wide, of_method(R"("quant_method":"mxfp8")")}) {
     INFO(config);
-    CHECK(exponents({24, 96}, DType::U8, {24, 3}, config).found() == Found{{"mxfp8", 1}});
-    CHECK(exponents({24, 96}, DType::F8_E8M0, {24, 3}, config).found() == Found{{"mxfp8", 1}});
-    CHECK(exponents({24, 96}, DType::U8, {24, 3}, config, "weight_scale").found() == Found{{"mxfp8", 1}});
+    CHECK(exponents({24, 96}, DType::U8, {24, 3}, config).found() == FoundLayouts{{"mxfp8", 1}});
+    CHECK(exponents({24, 96}, DType::F8_E8M0, {24, 3}, config).found() == FoundLayouts{{"mxfp8", 1}});
+    CHECK(exponents({24, 96}, DType::U8, {24, 3}, config, "weight_scale").found() ==
+          FoundLayouts{{"mxfp8", 1}});
     for (const Shape& wrong :
          {Shape{24, 2}, Shape{3, 24}, Shape{24}, Shape{1, 24, 3}, Shape{24, 96}, Shape{}}) {
       INFO(shape_text(wrong));
@@ -43,13 +44,13 @@ TEST_CASE("a U8 scale of an FP8 weight is an exponent for 32 codes, or refused")
     }
   }
   // Multipliers under the same names, and exponents of whole blocks.
-  CHECK(exponents({24, 96}, DType::F32, {24, 3}, block).found() == Found{{"fp8-block", 1}});
-  CHECK(exponents({256, 256}, DType::F8_E8M0, {2, 2}, wide).found() == Found{{"fp8-block", 1}});
+  CHECK(exponents({24, 96}, DType::F32, {24, 3}, block).found() == FoundLayouts{{"fp8-block", 1}});
+  CHECK(exponents({256, 256}, DType::F8_E8M0, {2, 2}, wide).found() == FoundLayouts{{"fp8-block", 1}});
   CHECK(exponents({24, 96}, DType::U8, {24, 3}, of_method(R"("quant_method":"modelopt")"), "weight_scale")
-            .found() == Found{{"modelopt-mxfp8", 1}});
+            .found() == FoundLayouts{{"modelopt-mxfp8", 1}});
   CHECK(HeaderModel({{"x.gate_up_proj", DType::F8_E4M3, {2, 8, 64}},
                      {"x.gate_up_proj_scale_inv", DType::U8, {2, 8, 2}}})
-            .found() == Found{{"mxfp8", 1}});
+            .found() == FoundLayouts{{"mxfp8", 1}});
 }
 
 TEST_CASE("Quark: shapes give the width of codes, the configuration what shapes do not") {
@@ -58,9 +59,9 @@ TEST_CASE("Quark: shapes give the width of codes, the configuration what shapes 
         {{"m.weight", DType::U8, std::move(codes)}, {"m.weight_scale", DType::U8, std::move(scales)}},
         of_method(R"("quant_method":"quark","global_quant_config":{"weight":{"dtype":")" + dtype + R"("}})"));
   };
-  CHECK(quark("fp4", {8, 16}, {8, 1}).found() == Found{{"quark-mxfp4", 1}});
-  CHECK(quark("fp6_e3m2", {8, 24}, {8, 1}).found() == Found{{"quark-mxfp6-e3m2", 1}});
-  CHECK(quark("fp6_e2m3", {8, 24}, {8, 1}).found() == Found{{"quark-mxfp6-e2m3", 1}});
+  CHECK(quark("fp4", {8, 16}, {8, 1}).found() == FoundLayouts{{"quark-mxfp4", 1}});
+  CHECK(quark("fp6_e3m2", {8, 24}, {8, 1}).found() == FoundLayouts{{"quark-mxfp6-e3m2", 1}});
+  CHECK(quark("fp6_e2m3", {8, 24}, {8, 1}).found() == FoundLayouts{{"quark-mxfp6-e2m3", 1}});
   CHECK(first_problem(quark("fp4", {8, 24}, {8, 1})).find("neither FP4 nor an FP6") != std::string::npos);
   CHECK(first_problem(quark("fp4", {8, 16}, {8, 2})).find("m.weight") != std::string::npos);
   CHECK(first_problem(quark("fp4", {8, 16}, {4, 2})).find("m.weight") != std::string::npos);
@@ -70,7 +71,7 @@ TEST_CASE("Quark: shapes give the width of codes, the configuration what shapes 
       R"({"*.up":{"weight":{"dtype":"fp6_e2m3"}}})";
   CHECK(HeaderModel({{"m.up.weight", DType::U8, {8, 24}}, {"m.up.weight_scale", DType::U8, {8, 1}}},
                     of_method(layers))
-            .found() == Found{{"quark-mxfp6-e2m3", 1}});
+            .found() == FoundLayouts{{"quark-mxfp6-e2m3", 1}});
   // Without the method the same tensors are nobody's or another's.
   CHECK(
       HeaderModel({{"m.weight", DType::U8, {8, 24}}, {"m.weight_scale", DType::U8, {8, 1}}}).found().empty());
@@ -85,14 +86,14 @@ TEST_CASE("FBGEMM: scales of rows, of experts' columns in both shapes, and nothi
     return HeaderModel(
         {{"x.down_proj", DType::F8_E4M3, {2, 12, 16}}, {"x.down_proj_scale", DType::F32, scales}}, config);
   };
-  CHECK(experts({2, 1, 16}).found() == Found{{"fbgemm-fp8", 1}});
-  CHECK(experts({2, 16, 1}).found() == Found{{"fbgemm-fp8", 1}});
+  CHECK(experts({2, 1, 16}).found() == FoundLayouts{{"fbgemm-fp8", 1}});
+  CHECK(experts({2, 16, 1}).found() == FoundLayouts{{"fbgemm-fp8", 1}});
   for (const Shape& wrong : {Shape{2, 12, 1}, Shape{2, 16}, Shape{}, Shape{1, 1, 16}, Shape{2, 16, 16}}) {
     INFO(shape_text(wrong));
     CHECK(first_problem(experts(wrong)).find("x.down_proj") != std::string::npos);
   }
   CHECK(HeaderModel({{"m.weight", DType::F8_E4M3, {12, 16}}, {"m.weight_scale", DType::F32, {12, 1}}}, config)
-            .found() == Found{{"fbgemm-fp8", 1}});
+            .found() == FoundLayouts{{"fbgemm-fp8", 1}});
   CHECK_FALSE(
       HeaderModel({{"m.weight", DType::F8_E4M3, {12, 16}}, {"m.weight_scale", DType::F32, {1, 16}}}, config)
           .detect()

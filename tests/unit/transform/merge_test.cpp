@@ -94,7 +94,7 @@ Result<TransformResult> run_case(const MergeCase& c, uint64_t tile, const Kernel
   return transform_in_memory(model, model.folder(), std::move(request), {.kernels = kernels, .seed = seed});
 }
 
-std::map<std::string, TestTensor> result_tensors(const TransformResult& result) {
+std::map<std::string, TestTensor> merged_tensors(const TransformResult& result) {
   std::map<std::string, TestTensor> tensors;
   for (const auto& [name, content] : result.files) {
     if (name.size() < 12 || name.substr(name.size() - 12) != ".safetensors") continue;
@@ -119,7 +119,7 @@ TEST_CASE("every kind of adapter merges to the values of its formula, or is refu
     }
     INFO((result.ok() ? "" : result.error().message));
     REQUIRE(result.ok());
-    const auto tensors = result_tensors(*result);
+    const auto tensors = merged_tensors(*result);
     CHECK(tensors.size() == c.expected.size());
     for (const TestTensor& expected : c.expected) {
       INFO(expected.name);
@@ -233,7 +233,7 @@ TEST_CASE("dequantising and merging in one pass gives the bytes of two commands"
     request.tile_bytes = tile;
     const auto once = transform_in_memory(model, model.folder(), std::move(request));
     REQUIRE(once.ok());
-    CHECK(result_tensors(*once).at("q.weight").bytes == result_tensors(*second).at("q.weight").bytes);
+    CHECK(merged_tensors(*once).at("q.weight").bytes == merged_tensors(*second).at("q.weight").bytes);
   }
 }
 
@@ -258,7 +258,7 @@ TEST_CASE("merging and casting in one pass gives the bytes of two commands, what
       request.tile_bytes = tile;
       const auto once = transform_in_memory(model, model.folder(), std::move(request));
       REQUIRE(once.ok());
-      const auto a = result_tensors(*once), b = result_tensors(*second);
+      const auto a = merged_tensors(*once), b = merged_tensors(*second);
       REQUIRE(a.size() == b.size());
       for (const auto& [name, tensor] : b) {
         INFO(name);
@@ -300,8 +300,8 @@ TEST_CASE("experts are dequantised and merged in one pass, their scales cut betw
       request.tile_bytes = tile;
       const auto once = transform_in_memory(model, model.folder(), std::move(request));
       REQUIRE(once.ok());
-      CHECK(result_tensors(*once).at("x.experts.up").bytes ==
-            result_tensors(*second).at("x.experts.up").bytes);
+      CHECK(merged_tensors(*once).at("x.experts.up").bytes ==
+            merged_tensors(*second).at("x.experts.up").bytes);
     }
   }
 }
