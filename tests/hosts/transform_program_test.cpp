@@ -28,10 +28,10 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 TEST_CASE("a wrong command line is exit 2 and says what is wrong, in the order it was typed") {
   const ProgramRun unknown = tftf({"dequantise", "-i", "mixed", "-o", "out"});
   CHECK(unknown.status == 2);
-  CHECK(has(unknown.err, "dequantise -i mixed -o out"));
+  CHECK(has(unknown.err, "\"dequantise\""));
   const ProgramRun extra = tftf({"passthrough", "-i", "mixed", "-o", "out", "one", "two"});
   CHECK(extra.status == 2);
-  CHECK(has(extra.err, "one two"));
+  CHECK(has(extra.err, "\"one\""));
   CHECK(tftf({"passthrough", "-i", "mixed"}).status == 2);
   CHECK(tftf({"passthrough", "-i", "mixed", "-o", "out", "--dtype", "float12"}).status == 2);
   CHECK(tftf({"passthrough", "-i", "mixed", "-o", "out", "--simd", "abacus"}).status == 2);
