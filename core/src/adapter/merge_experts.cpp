@@ -240,7 +240,7 @@ Result<void> Resolver::place_on_split_experts(const Wrappers& wrappers, const Sp
     const auto place_all = [&](const std::vector<uint32_t>& weights, uint64_t row,
                                uint64_t step) -> Result<void> {
       for (uint64_t e = 0; e < weights.size(); ++e) {
-        TFTF_TRY(place_program(*wrappers[p], weights[e], [&](const TensorView& base) {
+        TFTF_TRY(place_program(*wrappers[p], weights[static_cast<size_t>(e)], [&](const TensorView& base) {
           return expert_program(
               context_, *wrappers[p], base, path,
               {.matrices = count, .expert = e, .turned = choice->turned, .row = row, .step = step});

@@ -53,8 +53,8 @@ std::optional<int64_t> coerced_integer(const JsonValue& value) {
   if (const auto integer = value.as_integer()) return integer;
   if (value.is_number()) {
     const auto number = value.as_double();
-    if (!number || *number != static_cast<double>(static_cast<int64_t>(*number)) || *number > 1e9 ||
-        *number < -1e9)
+    if (!number || !(*number >= -1e9 && *number <= 1e9) ||
+        *number != static_cast<double>(static_cast<int64_t>(*number)))
       return std::nullopt;
     return static_cast<int64_t>(*number);
   }
