@@ -10,7 +10,7 @@ import { operations } from '../opening.js';
 import type { SourceTree } from '../source.js';
 import { pathTree } from '../sources/node-tree.js';
 import type { Operation } from '../transform.js';
-import { count, value, values, type CommandLine } from './arguments.js';
+import { count, usage, value, values, type CommandLine } from './arguments.js';
 import { treeOf } from './inspection.js';
 import type { Session } from './session.js';
 
