@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { contents, golden, native, node, packageFolder, readJson, withScratch } from './support.js';
+import { contents, golden, native, node, packageFolder, withScratch } from './support.js';
 
 const root = join(golden, 'tftf');
 const colibri = join(golden, 'colibri/cases');
