@@ -103,7 +103,7 @@ test('the account tells what was covered, and warns when there is no configurati
 });
 
 test.each([
-  ['a pickle alone is named', { 'adapter_model.bin': new Uint8Array(8) }, 'refused-missing', /"adapter_model.bin"/],
+  ['a torch file that is none is refused', { 'adapter_model.bin': new Uint8Array(8) }, 'refused-input', /ZIP archive/],
   ['nothing is nothing', { readme: new Uint8Array(8) }, 'refused-missing', /nothing like an adapter/],
   ['a broken configuration is refused', { ...filesOf('ad_basic'), 'adapter_config.json': '{"r":' }, 'refused-config', /not valid JSON/],
   ['a broken file is refused', { ...filesOf('ad_basic'), 'adapter_model.safetensors': new Uint8Array(40) }, undefined, /./],
