@@ -20,7 +20,9 @@ class ScalePieces {
   uint64_t bytes() const { return bytes_; }
   DataPass::Piece piece(uint64_t index) const;
   ScaleSeen run(uint64_t index, Bytes scales, Bytes codes) const;
-  void add(uint64_t index, const ScaleSeen& seen) { seen_[pieces_[static_cast<size_t>(index)].check].merge(seen); }
+  void add(uint64_t index, const ScaleSeen& seen) {
+    seen_[pieces_[static_cast<size_t>(index)].check].merge(seen);
+  }
   // By check.
   const std::unordered_map<uint32_t, ScaleSeen>& seen() const { return seen_; }
 
