@@ -31,17 +31,16 @@ Result<NativeModel> open_shard_folder(const Session& session, const std::string&
 namespace {
 
 // The text about the outputs by their digests, several files at a time.
-Result<std::string> manifest_text(const Session& session, const colibri::FolderPlan& made,
-                                  const std::string& folder) {
+Result<std::string> manifest_text(const Session& session, const Transform& made, const std::string& folder) {
   std::vector<std::string> paths;
   for (const Output& output : made.plan.outputs())
     paths.push_back((std::filesystem::path(folder) / output.name).string());
   auto digests = file_digests(paths, execute_options(session).threads);
   if (!digests) return std::move(digests).error();
-  return made.manifest(*digests);
+  return made.manifest(made.plan, *digests);
 }
 
-Result<void> remove_consumed(const NativeModel& source, const colibri::FolderPlan& made) {
+Result<void> remove_consumed(const NativeModel& source, const Transform& made) {
   std::vector<RunInput> inputs;
   for (RunInput& input : run_inputs(source, made.plan)) {
     const std::string name = std::filesystem::path(input.path).filename().string();
@@ -69,11 +68,12 @@ int run_folder_tool(Session& session, const CommandLine& line) {
   }
 
   const OutputTarget target{.path = output, .beside = true};
-  colibri::FolderRequest request{.input = line.value("indir"),
-                                 .output = output,
-                                 .dry_run = dry_run,
-                                 .overwrite = overwrite,
-                                 .strict = line.has("strict")};
+  TransformRequest request{.command = std::string(line.command->info->path),
+                           .tool = colibri::folder_tool(line),
+                           .existing = existing ? &existing->checkpoint : nullptr,
+                           .input = line.value("indir"),
+                           .output = output,
+                           .dry_run = dry_run};
   if (!line.has("no-resume")) {
     const auto tile = journal_tile(target);
     if (!tile) return session.fail(tile.error());
@@ -81,10 +81,7 @@ int run_folder_tool(Session& session, const CommandLine& line) {
     request.continues = tile->has_value();
   }
   if (const auto asked = line.number("tile-size")) request.tile_bytes = *asked;
-  colibri::FolderPlanner planner(source->checkpoint, existing ? &existing->checkpoint : nullptr,
-                                 std::move(request), colibri::folder_tool(line));
-  if (auto served = serve(planner, *source); !served) return session.fail(served.error());
-  Result<colibri::FolderPlan> made = planner.take();
+  Result<Transform> made = make_plan(*source, std::move(request));
   if (!made) return session.fail(made.error());
   for (const std::string& note : made->notes) session.note(note);
 

@@ -9,8 +9,8 @@
 namespace tftf::test {
 
 Result<FolderResult> folder_tool_in_memory(const MemoryModel& source,
-                                           const std::shared_ptr<const colibri::FolderTool>& tool,
-                                           const MemoryModel* existing, colibri::FolderRequest request) {
+                                           const std::shared_ptr<const transform::Pipe>& tool,
+                                           const MemoryModel* existing, TransformRequest request) {
   auto checkpoint = read_from_memory(source, source.folder(), {.mode = ReadMode::kInspect});
   if (!checkpoint) return std::move(checkpoint).error();
   std::optional<Checkpoint> there;
@@ -21,7 +21,9 @@ Result<FolderResult> folder_tool_in_memory(const MemoryModel& source,
   }
   request.input = "in";
   request.output = "out";
-  colibri::FolderPlanner planner(*checkpoint, there ? &*there : nullptr, std::move(request), tool);
+  request.tool = tool;
+  request.existing = there ? &*there : nullptr;
+  Planner planner(*checkpoint, std::move(request));
   for (auto requests = planner.want(); !requests.empty(); requests = planner.want()) {
     for (const ReadRequest& wanted : requests) {
       const std::string& file = source.files.at(wanted.file);
@@ -30,7 +32,7 @@ Result<FolderResult> folder_tool_in_memory(const MemoryModel& source,
                      as_bytes(std::string_view(file).substr(wanted.range.offset, wanted.range.length)));
     }
   }
-  Result<colibri::FolderPlan> made = planner.take();
+  Result<Transform> made = planner.take();
   if (!made) return std::move(made).error();
 
   FolderResult result;
@@ -48,7 +50,7 @@ Result<FolderResult> folder_tool_in_memory(const MemoryModel& source,
     digests.push_back(sha256_hex(run->outputs[i]));
     result.files[made->plan.outputs()[i].name] = run->outputs[i];
   }
-  if (!made->manifest_name.empty()) result.files[made->manifest_name] = made->manifest(digests);
+  if (!made->manifest_name.empty()) result.files[made->manifest_name] = made->manifest(made->plan, digests);
   for (const SideOutput& side : made->plan.sides()) {
     if (side.copied) {
       result.copied.push_back(side.name);

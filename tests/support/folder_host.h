@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "memory_model.h"
-#include "tftf/transform/colibri/folder_plan.h"
+#include "tftf/transform/colibri/folder_tools.h"
 
 namespace tftf::test {
 
@@ -21,9 +21,9 @@ struct FolderResult {
 
 // `existing`: the output folder; null when it is not there. Faults against the plan's contract fail the test.
 Result<FolderResult> folder_tool_in_memory(const MemoryModel& source,
-                                           const std::shared_ptr<const colibri::FolderTool>& tool,
+                                           const std::shared_ptr<const transform::Pipe>& tool,
                                            const MemoryModel* existing = nullptr,
-                                           colibri::FolderRequest request = {});
+                                           TransformRequest request = {});
 
 // A folder of the golden set: every file directly in it.
 MemoryModel golden_folder(const std::string& path, const std::vector<std::string>& names);

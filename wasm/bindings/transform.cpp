@@ -34,48 +34,32 @@ class Transformation {
  public:
   Transformation(const Checkpoint& checkpoint, TransformRequest request)
       : checkpoint_(checkpoint), planner_(std::make_unique<Planner>(checkpoint, std::move(request))) {}
-  Transformation(const Checkpoint& checkpoint, std::unique_ptr<colibri::FolderPlanner> planner)
-      : checkpoint_(checkpoint), folder_planner_(std::move(planner)) {}
 
   std::string want() {
     OrderedJson list = OrderedJson::array();
-    for (ReadRequest& request : planner_ ? planner_->want() : folder_planner_->want()) {
+    for (ReadRequest& request : planner_->want()) {
       OrderedJson line = range_line(request.file, request.range.offset, request.range.length);
       requests_.add(list, std::move(line), std::move(request));
     }
     return json_text(list);
   }
   void supply(uint32_t id, uintptr_t data, uint32_t length) {
-    if (planner_)
-      planner_->supply(requests_.at(id), bytes_at(data, length));
-    else
-      folder_planner_->supply(requests_.at(id), bytes_at(data, length));
+    planner_->supply(requests_.at(id), bytes_at(data, length));
   }
-  void fail(uint32_t id, const std::string& reason) {
-    if (planner_)
-      planner_->fail(requests_.at(id), reason);
-    else
-      folder_planner_->fail(requests_.at(id), reason);
-  }
+  void fail(uint32_t id, const std::string& reason) { planner_->fail(requests_.at(id), reason); }
   void take() {
-    if (planner_)
-      transform_ = need(planner_->take());
-    else
-      folder_ = need(folder_planner_->take());
+    transform_ = need(planner_->take());
     planner_.reset();
-    folder_planner_.reset();
   }
 
   // Of a converter of folders: sentences that are no warnings, the file that is written last (empty: none), and its text
   // from the digests of all outputs, hexadecimal SHA-256.
-  std::string notes() const {
-    return json_text(folder_ ? OrderedJson(folder_->notes) : OrderedJson::array());
-  }
-  std::string manifest_name() const { return folder_ ? folder_->manifest_name : std::string(); }
+  std::string notes() const { return json_text(OrderedJson(transform_->notes)); }
+  std::string manifest_name() const { return transform_->manifest_name; }
   std::string manifest(const std::string& digests) const {
     std::vector<std::string> list;
     for (const JsonValue& digest : parse_argument(digests).elements) list.push_back(digest.text);
-    return folder_->manifest(list);
+    return transform_->manifest(plan(), list);
   }
 
   // After take(), with the text of an index beside a lone file; true when the warning was added.
@@ -94,9 +78,7 @@ class Transformation {
   // "writes"}
   std::string phase(uint32_t index) const;
   void begin_phase(uint32_t index);
-  void end_phase(uint32_t index) {
-    need((transform_ ? transform_->plan : folder_->plan).finish(index, values_));
-  }
+  void end_phase(uint32_t index) { need(transform_->plan.finish(index, values_)); }
 
   // inputs, outputs, residents, entry; then file, rows, offset, row bytes and stride of each extent, inputs
   // first; then the numbers of the residents.
@@ -124,8 +106,7 @@ class Transformation {
 
   void finish(double bytes_read, double bytes_written) {
     const uint64_t read = from_number(bytes_read), written = from_number(bytes_written);
-    told() = transform_ ? transform_->final_account(read, written, false)
-                        : folder_->final_account(read, written, false);
+    told() = transform_->final_account(read, written, false);
   }
   std::string validation(bool text, bool verbose, double elapsed_ms) const {
     const ValidationReport report{&*transform_, from_number(elapsed_ms)};
@@ -138,9 +119,9 @@ class Transformation {
     uint64_t left = 0;     // steps still to come
     uint32_t counted = 0;  // of Resident::users
   };
-  const Plan& plan() const { return transform_ ? transform_->plan : folder_->plan; }
-  Account& told() { return transform_ ? transform_->account : folder_->account; }
-  const Account& told() const { return transform_ ? transform_->account : folder_->account; }
+  const Plan& plan() const { return transform_->plan; }
+  Account& told() { return transform_->account; }
+  const Account& told() const { return transform_->account; }
   void push(const Extent& extent) {
     for (const uint64_t number :
          {uint64_t{extent.file}, uint64_t{extent.rows}, extent.offset, extent.row_bytes, extent.stride})
@@ -152,8 +133,6 @@ class Transformation {
   std::unique_ptr<Planner> planner_;
   Requests<ReadRequest> requests_;
   std::optional<Transform> transform_;
-  std::unique_ptr<colibri::FolderPlanner> folder_planner_;
-  std::optional<colibri::FolderPlan> folder_;
   std::vector<Value> values_;
   AlignedBytes scratch_;
   AlignedBytes gathering_, gather_scratch_;
@@ -391,24 +370,22 @@ Transformation* open_transform(const Model& model, const AdapterList& adapters, 
   return new Transformation(model.checkpoint(), std::move(out));
 }
 
-// As open_transform, for a line of colibri's converters of folders: {"words", "input", "output", "dryRun", "overwrite",
-// "strict", "tileBytes"}. `existing`: the output folder, or null.
+// As open_transform, for a line of colibri's converters of folders: {"words", "input", "output", "dryRun",
+// "tileBytes"}. `existing`: the output folder, or null.
 Transformation* open_folder_transform(const Model& source, const Model* existing,
                                       const std::string& request) {
   const JsonValue given = parse_argument(request);
   const std::vector<std::string> words = texts_of(given, "words");
   const CommandLine line = need(read_command_line(Program::kTftf, Host::kNode, words));
-  colibri::FolderRequest out;
+  TransformRequest out;
+  out.command = line.command->info->path;
+  out.tool = colibri::folder_tool(line);
+  out.existing = existing == nullptr ? nullptr : &existing->checkpoint();
   out.input = text_of(given, "input");
   out.output = text_of(given, "output");
   out.dry_run = flag_of(given, "dryRun");
-  out.overwrite = flag_of(given, "overwrite");
-  out.strict = flag_of(given, "strict");
   out.tile_bytes = number_of(given, "tileBytes", kDefaultTileBytes);
-  return new Transformation(source.checkpoint(),
-                            std::make_unique<colibri::FolderPlanner>(
-                                source.checkpoint(), existing == nullptr ? nullptr : &existing->checkpoint(),
-                                std::move(out), colibri::folder_tool(line)));
+  return new Transformation(source.checkpoint(), std::move(out));
 }
 
 }  // namespace

@@ -175,8 +175,6 @@ export interface FolderRequest {
   words: string[];
   output: string;
   dryRun: boolean;
-  overwrite: boolean;
-  strict: boolean;
   maxHeader?: number | undefined;
   tileBytes?: number | undefined;
 }
@@ -202,9 +200,9 @@ export async function planFolder(tree: SourceTree, existing: SourceTree | undefi
         await others.close();
       }
     }
-    const { words, output, dryRun, overwrite, strict } = request;
+    const { words, output, dryRun } = request;
     transformation = call(core, () => core.openFolderTransform(models[0]!, models[1] ?? null, argument({
-      words, input: tree.given, output, dryRun, overwrite, strict, tileBytes: request.tileBytes ?? null,
+      words, input: tree.given, output, dryRun, tileBytes: request.tileBytes ?? null,
     })));
     await serve(core, transformation, files, task);
     call(core, () => transformation!.take());

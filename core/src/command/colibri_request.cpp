@@ -33,6 +33,7 @@ ConvertOptions convert_options(const CommandLine& line) {
   options.layers = layers_of(line, options.layers);
   options.mtp = line.has("mtp");
   options.indexer = line.has("indexer");
+  options.strict = line.has("strict");
   const auto bits = [&](std::string_view name) -> std::optional<uint32_t> {
     const auto number = line.number(name);
     return number ? std::optional(static_cast<uint32_t>(*number)) : std::nullopt;
@@ -57,15 +58,19 @@ ConvertOptions convert_options(const CommandLine& line) {
 
 }  // namespace
 
-std::shared_ptr<const FolderTool> folder_tool(const CommandLine& line) {
+std::shared_ptr<const transform::Pipe> folder_tool(const CommandLine& line) {
   const std::string_view tool = line.command->name();
   if (tool == "convert") return make_convert(convert_options(line));
-  if (tool == "fmt4-to-fmt2") return make_fmt4_to_fmt2();
-  if (tool == "rans-repack") return make_rans_repack({.layers = layer_list(line.value("layers"))});
+  if (tool == "fmt4-to-fmt2") return make_fmt4_to_fmt2(line.has("strict"));
+  if (tool == "rans-repack") {
+    return make_rans_repack({.layers = layer_list(line.value("layers")),
+                             .overwrite = line.has("overwrite") || line.has("force")});
+  }
   RepackFp8Options options;
   options.layers = layers_of(line, options.layers);
   options.mtp = line.has("mtp");
   options.pass_plain = line.has("pass-plain");
+  options.strict = line.has("strict");
   return make_repack_fp8(options);
 }
 

@@ -136,20 +136,16 @@ const std::byte* advanced(const std::byte* data, uint64_t bytes) {
   return data == nullptr ? nullptr : data + bytes;
 }
 
-void convert_run(const Item& item, uint64_t tile, const Tables& tables, const KernelTable& kernels,
-                 const Slot& slot, Value& value) noexcept {
+// Sends a tile through the stages, piece by piece. The last one writes to `out`, or (null) to a buffer, in which `seen` looks
+// at the result. `direct`: the tile is one piece and there is no buffer. Returns how many finite values became infinite.
+uint64_t run_stages(const Item& item, ElementRange range, const KernelTable& kernels, const Slot& slot,
+                    const Views& views, std::byte* free, bool direct, std::byte* out, Scan* seen) noexcept {
   const Chain& chain = chain_of(item);
   const size_t stages = chain.stages.size();
-  const ElementRange range = range_of(item, tile);
   const std::byte* const data = data_of(chain, slot, range);
-  Views views;
-  std::byte* const free = open_views(item, range, tables, kernels, slot, nullptr, value, views);
-  const bool direct = is_direct(chain, !slot.out.empty());
   const uint64_t step = direct ? range.count : piece_units(chain, item);
   std::byte* const buffers[2] = {free, direct ? free : free + piece_bytes(chain, step)};
-  std::byte* const out = slot.out.empty() || chain.encodes() ? nullptr : slot.out[0];
-
-  Scan seen;
+  uint64_t infinite = 0;
   for (uint64_t done = 0; done < range.count; done += step) {
     const ElementRange piece{range.first + done, std::min(step, range.count - done)};
     const std::byte* from = advanced(data, bytes_of(done, chain.in));
@@ -157,57 +153,47 @@ void convert_run(const Item& item, uint64_t tile, const Tables& tables, const Ke
       const Stage& stage = chain.stages[s];
       const bool last = s + 1 == stages;
       std::byte* to = last && out != nullptr ? out + bytes_of(done, chain.out) : buffers[s % 2];
-      value.n[0] += stage.op->run(stage, views[s], piece, from, to);
+      infinite += stage.op->run(stage, views[s], piece, from, to);
       from = to;
     }
-    if (slot.out.empty()) kernels.scan(chain.out, from, piece.first, piece.count, seen);
+    if (seen != nullptr) kernels.scan(chain.out, from, piece.first, piece.count, *seen);
   }
+  return infinite;
+}
+
+void convert_run(const Item& item, uint64_t tile, const Tables& tables, const KernelTable& kernels,
+                 const Slot& slot, Value& value) noexcept {
+  const Chain& chain = chain_of(item);
+  const ElementRange range = range_of(item, tile);
+  Views views;
+  std::byte* const free = open_views(item, range, tables, kernels, slot, nullptr, value, views);
+  const bool writes = !slot.out.empty();
+  Scan seen;
+  value.n[0] += run_stages(item, range, kernels, slot, views, free, is_direct(chain, writes),
+                           writes && !chain.encodes() ? slot.out[0] : nullptr, writes ? nullptr : &seen);
   value.n[1] += seen.nan;
   value.n[2] += seen.inf;
 }
 
 void gather_run(const Item& item, uint64_t tile, const Tables& tables, const KernelTable& kernels,
                 const Slot& slot, Value& value) noexcept {
-  const Chain& chain = chain_of(item);
-  const size_t stages = chain.stages.size();
   const ElementRange range = range_of(item, tile);
-  const std::byte* const data = data_of(chain, slot, range);
   Views views;
   std::byte* const free = open_views(item, range, tables, kernels, slot, slot.out[0], value, views);
-  const uint64_t step = piece_units(chain, item);
-  std::byte* const buffers[2] = {free, free + piece_bytes(chain, step)};
-  for (uint64_t done = 0; done < range.count; done += step) {
-    const ElementRange piece{range.first + done, std::min(step, range.count - done)};
-    const std::byte* from = advanced(data, bytes_of(done, chain.in));
-    for (size_t s = 0; s < stages; ++s) {
-      chain.stages[s].op->run(chain.stages[s], views[s], piece, from, buffers[s % 2]);
-      from = buffers[s % 2];
-    }
-  }
-  const Stage& last = chain.stages[stages - 1];
-  if (tile + 1 == item.tiles) last.op->gathered(last, views[stages - 1]);
+  run_stages(item, range, kernels, slot, views, free, false, nullptr, nullptr);
+  const size_t last = chain_of(item).stages.size() - 1;
+  const Stage& stage = chain_of(item).stages[last];
+  if (tile + 1 == item.tiles) stage.op->gathered(stage, views[last]);
 }
 
 void measure_run(const Item& item, uint64_t tile, const Tables& tables, const KernelTable& kernels,
                  const Slot& slot, Value& value) noexcept {
-  const Chain& chain = chain_of(item);
-  const size_t stages = chain.stages.size();
   const ElementRange range = range_of(item, tile);
-  const std::byte* const data = data_of(chain, slot, range);
   Views views;
   std::byte* const free = open_views(item, range, tables, kernels, slot, nullptr, value, views);
   Measure measure;
-  views[stages - 1].measure = &measure;
-  const uint64_t step = piece_units(chain, item);
-  std::byte* const buffers[2] = {free, free + piece_bytes(chain, step)};
-  for (uint64_t done = 0; done < range.count; done += step) {
-    const ElementRange piece{range.first + done, std::min(step, range.count - done)};
-    const std::byte* from = advanced(data, bytes_of(done, chain.in));
-    for (size_t s = 0; s < stages; ++s) {
-      chain.stages[s].op->run(chain.stages[s], views[s], piece, from, buffers[s % 2]);
-      from = buffers[s % 2];
-    }
-  }
+  views[chain_of(item).stages.size() - 1].measure = &measure;
+  run_stages(item, range, kernels, slot, views, free, false, nullptr, nullptr);
   value.n = {measure.n[0], measure.n[1], measure.n[2], measure.lost};
   value.x[0] = measure.largest;
 }

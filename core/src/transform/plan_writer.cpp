@@ -6,6 +6,7 @@
 
 #include "conversion_items.h"
 #include "planned_account.h"
+#include "result_files.h"
 #include "run_results.h"
 #include "side_plan.h"
 #include "tftf/base/escape.h"
@@ -27,36 +28,62 @@ class Writer {
         builder_(work, PlanOptions{.tile_bytes = request.tile_bytes}),
         tensors_(std::make_shared<std::vector<DeclaredTensor>>()),
         results_(std::make_shared<RunResults>(tensors_)),
+        files_(stream_, request),
         conversions_(builder_, request.tile_bytes) {}
 
   Result<Transform> write() {
     TFTF_TRY(check_codes());
-    if (request_.layout.align) align();
+    if (request_.layout.align) files_.align();
     collect_bundles();
     TFTF_TRY(declare());
     account_ = account_of(stream_, layouts_, request_);
     builder_.hold(stream_.held_bytes);
-    TFTF_TRY(lay_out());
-    add_first_phase();
-    if (request_.examine) {
-      begin_phase(false);
-      for (size_t i = 0; i < stream_.tensors.size(); ++i) add_examination(i);
+    if (stream_.placement && stream_.placement->fill != nullptr) {
+      stream_.placement->fill(
+          builder_, [this](TensorRef ref) { return stored(ref); }, account_);
     } else {
-      begin_phase(true);
-      for (size_t i = 0; i < stream_.tensors.size(); ++i) add_tensor(i);
+      TFTF_TRY(files_.lay_out(*tensors_, builder_, account_));
+      add_phases();
+      count_results();
     }
     add_drops();
     if (!request_.examine) TFTF_TRY(add_sides());
-    count_results();
     Result<Plan> plan = builder_.build();
     if (!plan) return std::move(plan).error();
     account_.bytes_read = plan->read_bytes();
     account_.bytes_written = plan->written_bytes();
-    return Transform{*std::move(plan), std::move(account_), tensors_};
+    Transform made{*std::move(plan), std::move(account_), tensors_};
+    if (stream_.placement) hand_over(*stream_.placement, made);
+    return made;
   }
 
  private:
-  bool is_sharded_input() const { return stream_.checkpoint->index || stream_.checkpoint->shards.size() > 1; }
+  void add_phases() {
+    add_first_phase();
+    begin_phase(!request_.examine);
+    if (request_.examine) {
+      for (size_t i = 0; i < stream_.tensors.size(); ++i) add_examination(i);
+      return;
+    }
+    size_t next = 0;
+    for (uint32_t f = 0; f < files_.files().size(); ++f) {
+      const PlacedFile& file = files_.files()[f];
+      if (file.whole) add_whole(f, file);
+      for (; next < file.end; ++next) add_tensor(next);
+    }
+  }
+
+  void hand_over(Placement& placement, Transform& made) const {
+    made.notes = std::move(placement.notes);
+    made.manifest_name = std::move(placement.manifest_name);
+    made.manifest = std::move(placement.manifest);
+    for (const auto& [shard, input] : input_of_) {
+      const std::string& name = stream_.checkpoint->shards[shard].name;
+      (placement.needed.count(shard) == 0 ? made.consumed : made.needed_later).push_back(name);
+    }
+    std::sort(made.consumed.begin(), made.consumed.end());
+    std::sort(made.needed_later.begin(), made.needed_later.end());
+  }
 
   // Codes are final: nothing is done with them after they were made, and they stay together.
   Result<void> check_codes() const {
@@ -100,31 +127,6 @@ class Writer {
     }
   }
 
-  // Shards are packed in reading order, and ordered inside.
-  void align() {
-    std::vector<uint64_t> bytes;
-    for (const StreamTensor& tensor : stream_.tensors) {
-      const auto elements = element_count(tensor.shape);
-      bytes.push_back(elements ? byte_count(*elements, tensor.dtype).value_or(0) : 0);
-    }
-    starts_ = starts(bytes);
-    for (size_t s = 0; s < starts_.size(); ++s) {
-      const auto first = stream_.tensors.begin() + static_cast<ptrdiff_t>(starts_[s]);
-      const auto end = s + 1 < starts_.size()
-                           ? stream_.tensors.begin() + static_cast<ptrdiff_t>(starts_[s + 1])
-                           : stream_.tensors.end();
-      std::sort(first, end, [](const StreamTensor& a, const StreamTensor& b) {
-        const uint32_t rank_a = dtype_info(a.dtype).rank, rank_b = dtype_info(b.dtype).rank;
-        return rank_a != rank_b ? rank_a > rank_b : a.name < b.name;
-      });
-    }
-  }
-
-  std::vector<size_t> starts(const std::vector<uint64_t>& bytes) const {
-    if (request_.layout.single_file || names_.one_file) return {0};
-    return pack_shards(bytes, request_.layout.max_shard_size);
-  }
-
   Result<void> declare() {
     for (const StreamTensor& tensor : stream_.tensors) {
       const auto elements = element_count(tensor.shape);
@@ -142,81 +144,20 @@ class Writer {
     return {};
   }
 
-  // Outputs with their headers, and where each tensor goes.
-  Result<void> lay_out() {
-    std::vector<uint64_t> bytes;
-    for (const DeclaredTensor& tensor : *tensors_) bytes.push_back(tensor.bytes);
-    if (!request_.layout.align) starts_ = starts(bytes);
-    const bool changed = account_.changed > 0 || !stream_.dropped.empty() || stream_.renamed;
-    const Metadata metadata = metadata_of_result(changed);
-    to_.resize(tensors_->size());
-    shard_of_.resize(tensors_->size());
-    for (size_t s = 0; s < starts_.size(); ++s) {
-      const size_t first = starts_[s], end = s + 1 < starts_.size() ? starts_[s + 1] : tensors_->size();
-      std::vector<OutputEntry> entries;
-      for (size_t i = first; i < end; ++i) {
-        const DeclaredTensor& tensor = (*tensors_)[i];
-        entries.push_back({tensor.name, tensor.dtype, tensor.shape});
-      }
-      std::vector<uint64_t> begins;
-      Result<std::string> header = write_header(entries, metadata, HeaderForm::kTftf, &begins);
-      if (!header) return std::move(header).error();
-      const uint64_t size = header->size() + begins.back();
-      const std::string name = request_.layout.single_file ? request_.layout.single_name
-                               : names_.one_file           ? names_.stem + ".safetensors"
-                                                           : shard_name(s, starts_.size(), names_.stem);
-      for (size_t i = first; i < end; ++i) {
-        shard_of_[i] = static_cast<uint32_t>(s);
-        to_[i] = {.file = static_cast<uint32_t>(s),
-                  .offset = header->size() + begins[i - first],
-                  .row_bytes = (*tensors_)[i].bytes};
-      }
-      account_.files.push_back({name, end - first, size});
-      if (request_.examine) continue;
-      builder_.add_output({.name = name, .size = size}, *std::move(header));
+  Extent whole_input(uint32_t number) {
+    const auto [at, fresh] = input_of_.emplace(number, 0);
+    const Shard& shard = stream_.checkpoint->shards[number];
+    if (fresh) {
+      at->second = builder_.add_input(
+          {.path = shard.name, .size = shard.size, .header_sha256 = header_sha256_[number]});
     }
-    return check_names();
-  }
-
-  Metadata metadata_of_result(bool changed) const {
-    Metadata metadata =
-        output_metadata(*stream_.checkpoint, is_sharded_input() || stream_.adds_format, changed);
-    for (const auto& [key, value] : stream_.metadata) {
-      const auto at = std::find_if(metadata.begin(), metadata.end(),
-                                   [&key = key](const auto& member) { return member.first == key; });
-      if (value.empty()) {
-        if (at != metadata.end()) metadata.erase(at);
-      } else if (at != metadata.end()) {
-        at->second = value;
-      } else {
-        metadata.emplace_back(key, value);
-      }
-    }
-    return metadata;
-  }
-
-  // Every shard's header is checked for equal names by write_header(); across shards it is done here.
-  Result<void> check_names() const {
-    std::unordered_set<std::string_view> names;
-    names.reserve(tensors_->size());
-    for (const DeclaredTensor& tensor : *tensors_) {
-      if (names.insert(tensor.name).second) continue;
-      return Error{.code = ErrorCode::kRefusedCollision,
-                   .message = "Tensor " + quote_name(tensor.name) + " would be written twice.",
-                   .tensor = tensor.name};
-    }
-    return {};
+    return {.file = at->second, .row_bytes = shard.size};
   }
 
   Extent stored(TensorRef ref) {
-    const auto [at, fresh] = input_of_.emplace(ref.shard, 0);
-    const Shard& shard = stream_.checkpoint->shards[ref.shard];
-    if (fresh) {
-      at->second = builder_.add_input(
-          {.path = shard.name, .size = shard.size, .header_sha256 = header_sha256_[ref.shard]});
-    }
     const TensorInfo& info = stream_.checkpoint->info(ref);
-    return {.file = at->second, .offset = shard.header.data_offset() + info.begin, .row_bytes = info.bytes()};
+    return slice(whole_input(ref.shard),
+                 stream_.checkpoint->shards[ref.shard].header.data_offset() + info.begin, info.bytes());
   }
 
   void begin_phase(bool writes) {
@@ -306,7 +247,8 @@ class Writer {
   void add_tensor(size_t i) {
     const StreamTensor& tensor = stream_.tensors[i];
     if (tensor.output > 0) return;  // an `also` of the tensor with the stages
-    PlanEntry entry{.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .to = to_[i]};
+    PlanEntry entry{
+        .name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .to = files_.range_of(i)};
     if (tensor.literal) {
       entry.bytes = *tensor.literal;
       builder_.add_literal(std::move(entry));
@@ -315,7 +257,7 @@ class Writer {
     if (tensor.measured) {
       Item item{.op = &kTableOp};
       item.units = 1;
-      item.out = {to_[i]};
+      item.out = {files_.range_of(i)};
       item.arg[2] = tables_.at(tensor.bundle);
       item.arg[3] = *tensor.measured;
       item.tensor = builder_.add_tensor(std::move(entry));
@@ -324,9 +266,10 @@ class Writer {
       return;
     }
     if (tensor.plane != nullptr || tensor.words) {
-      Item item = tensor.plane != nullptr
-                      ? plane_item(tensor.plane, stored(tensor.source), to_[i], request_.tile_bytes)
-                      : words_item(*tensor.words, to_[i], request_.tile_bytes);
+      Item item =
+          tensor.plane != nullptr
+              ? plane_item(tensor.plane, stored(tensor.source), files_.range_of(i), request_.tile_bytes)
+              : words_item(*tensor.words, files_.range_of(i), request_.tile_bytes);
       entry.from = item.in;
       entry.word = tensor.plane != nullptr ? tensor.plane->word : item.op->id;
       item.tensor = builder_.add_tensor(std::move(entry));
@@ -339,24 +282,32 @@ class Writer {
       builder_.add_copy(std::move(entry));
       return;
     }
-    std::vector<Extent> outputs{to_[i]};
+    std::vector<Extent> outputs{files_.range_of(i)};
     std::vector<PlanEntry> also;
     if (tensor.bundle != 0) {
       for (const size_t member : bundles_[tensor.bundle]) {
         if (member == i) continue;
-        outputs.push_back(to_[member]);
+        outputs.push_back(files_.range_of(member));
         const DeclaredTensor& made = (*tensors_)[member];
         also.push_back({.kind = PlanEntry::Kind::kAlso,
                         .name = made.name,
                         .dtype = made.dtype,
                         .shape = made.shape,
-                        .to = to_[member]});
+                        .to = files_.range_of(member)});
       }
       (*tensors_)[i].quantised_to = tensor.stages.back().op->word(tensor.stages.back());
     }
     const size_t items = conversions_.add(conversion_of(tensor), std::move(entry), &kConvertOp,
                                           std::move(outputs), std::move(also));
     for (size_t n = 0; n < items; ++n) results_->item_of_tensor(static_cast<uint32_t>(i));
+  }
+
+  void add_whole(uint32_t f, const PlacedFile& file) {
+    const Extent from = whole_input(*file.whole);
+    PlanEntry entry{.name = file.name, .dtype = DType::U8, .shape = {from.row_bytes}};
+    entry.to = {.file = f, .row_bytes = from.row_bytes};
+    entry.from = {from};
+    builder_.add_copy(std::move(entry));
   }
 
   void add_examination(size_t i) {
@@ -374,22 +325,28 @@ class Writer {
   }
 
   Result<void> add_sides() {
+    if (stream_.placement) {
+      for (const std::string& name : stream_.placement->sides) builder_.add_side({.name = name});
+      return {};
+    }
     Result<SidePlan> sides = plan_sides(stream_, account_.left_quantised, request_);
     if (!sides) return std::move(sides).error();
     account_.config = std::move(sides->changes);
     account_.config_written = !request_.layout.single_file;
     for (std::string& warning : sides->warnings) account_.warnings.push_back(std::move(warning));
     for (SideOutput& side : sides->files) builder_.add_side(std::move(side));
-    if (request_.layout.single_file || names_.one_file) return {};
+    if (request_.layout.single_file || files_.names().one_file) return {};
     std::vector<std::pair<std::string, std::string>> map;
     uint64_t total = 0;
     for (size_t i = 0; i < tensors_->size(); ++i) {
-      map.emplace_back((*tensors_)[i].name, account_.files[shard_of_[i]].name);
+      map.emplace_back((*tensors_)[i].name, account_.files[files_.file_of(i)].name);
       total += (*tensors_)[i].bytes;
     }
     const ShardIndex* old = stream_.checkpoint->index ? &*stream_.checkpoint->index : nullptr;
-    builder_.add_side(
-        {.name = names_.index(), .copied = false, .bytes = index_text(old, total, map), .is_index = true});
+    builder_.add_side({.name = files_.names().index(),
+                       .copied = false,
+                       .bytes = index_text(old, total, map),
+                       .is_index = true});
     return {};
   }
 
@@ -408,12 +365,9 @@ class Writer {
   Account account_;
   std::shared_ptr<std::vector<DeclaredTensor>> tensors_;
   std::shared_ptr<RunResults> results_;
+  ResultFiles files_;
   ConversionItems conversions_;
-  OutputNames names_ = output_names(*stream_.checkpoint);
-  std::vector<size_t> starts_;                       // first tensor of each output
-  std::vector<Extent> to_;                           // by tensor
   std::map<uint32_t, std::vector<size_t>> bundles_;  // tensors of each, by output
-  std::vector<uint32_t> shard_of_;                   // by tensor, of the result
   std::map<uint32_t, uint32_t> input_of_;            // shard to input
   std::map<uint32_t, uint32_t> tables_;              // of what is measured, by bundle
 };

@@ -63,7 +63,9 @@ Account account_of(const Stream& stream, const LayoutReport& layouts, const Tran
   account.input = request.input;
   account.output = request.output;
   account.dry_run = request.dry_run;
-  account.tensors_in = stream.checkpoint->order.size() + stream.checkpoint->unlisted.size();
+  account.tensors_in = stream.placement
+                           ? stream.placement->tensors_in
+                           : stream.checkpoint->order.size() + stream.checkpoint->unlisted.size();
   account.tensors_out = stream.tensors.size();
   for (const StreamTensor& tensor : stream.tensors) ++(tensor.is_copy() ? account.copied : account.changed);
   for (const Dropped& drop : stream.dropped) {
@@ -76,7 +78,11 @@ Account account_of(const Stream& stream, const LayoutReport& layouts, const Tran
     account.layouts.push_back({std::string(finding.layout), finding.matches.size(), finding.evidence});
   account.merges = stream.merges;
   account.warnings = stream.warnings;
-  count_left_quantised(stream, layouts, account);
+  if (stream.placement) {
+    account.left_quantised = stream.placement->left_quantised;
+  } else {
+    count_left_quantised(stream, layouts, account);
+  }
   return account;
 }
 

@@ -28,7 +28,7 @@ struct Planner::State {
   const Checkpoint& checkpoint;
   TransformRequest request;
   SmallValues values;
-  std::vector<std::unique_ptr<Pipe>> pipes;
+  std::vector<std::shared_ptr<const Pipe>> pipes;
   std::optional<Error> error;  // certain whatever the values are
 
   bool due = true;  // the pipes have to be run (again)
@@ -39,6 +39,7 @@ struct Planner::State {
 
   State(const Checkpoint& c, TransformRequest r) : checkpoint(c), request(std::move(r)), values(c) {
     header_sha256.resize(checkpoint.shards.size());
+    if (request.tool != nullptr) pipes.push_back(request.tool);
     for (const Operation& operation : request.operations) {
       if (Result<void> made = add_pipe(operation); !made) {
         error = std::move(made).error();
@@ -60,8 +61,8 @@ struct Planner::State {
   // The whole first pass; run again when values that it asked for are there.
   Result<Stream> pass() {
     layouts = detect_layouts(checkpoint, values);
-    Stream next = transform::open_stream(checkpoint, values, layouts);
-    for (const std::unique_ptr<Pipe>& pipe : pipes) {
+    Stream next = transform::open_stream(checkpoint, values, layouts, request);
+    for (const auto& pipe : pipes) {
       TFTF_TRY(pipe->apply(next));
       for (const transform::StreamTensor& tensor : next.tensors) {
         if (tensor.stages.size() > transform::kMaxStages) {
@@ -84,13 +85,12 @@ struct Planner::State {
     return next;
   }
 
-  // Headers of the shards that the result takes anything from.
+  // Headers of the shards that are there.
   std::vector<ReadRequest> want_headers() {
     std::vector<ReadRequest> requests;
     for (uint32_t s = 0; s < checkpoint.shards.size(); ++s) {
       const Shard& shard = checkpoint.shards[s];
-      if (!header_sha256[s].empty() || headers_wanted.count(shard.name) > 0) continue;
-      headers_wanted.emplace(shard.name, s);
+      if (shard.status != ShardStatus::kOk || !headers_wanted.emplace(shard.name, s).second) continue;
       requests.push_back({shard.name, {0, shard.header.data_offset()}});
     }
     return requests;
@@ -145,7 +145,7 @@ Result<Transform> Planner::take() {
   if (state.error) return *std::move(state.error);
   if (!state.stream->ok()) return std::move(*state.stream).error();
   std::string work;
-  for (const std::unique_ptr<Pipe>& pipe : state.pipes) work += (work.empty() ? "" : " | ") + pipe->text();
+  for (const auto& pipe : state.pipes) work += (work.empty() ? "" : " | ") + pipe->text();
   const std::string& command = state.request.command;
   // "dequant-fp8 dtype=bfloat16" for a command that is one pipe, else "run: filter … | cast …".
   if (state.pipes.size() != 1 || work.substr(0, command.size()) != command) {
@@ -160,6 +160,8 @@ Account Transform::final_account(uint64_t bytes_read, uint64_t bytes_written, bo
   result.bytes_read = bytes_read;
   result.bytes_written = bytes_written;
   result.resumed = resumed;
+  // Sizes that the data decided.
+  for (size_t i = 0; i < plan.outputs().size(); ++i) result.files[i].bytes = plan.outputs()[i].size;
   for (const DeclaredTensor& tensor : *tensors) {
     if (tensor.norm_clamped) {
       result.warnings.push_back(

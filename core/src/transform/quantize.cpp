@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "decoded.h"
+#include "encoded.h"
 #include "pipe.h"
 #include "restamp.h"
 #include "tftf/base/affix.h"
@@ -14,7 +15,6 @@
 #include "tftf/quant/colibri/format.h"
 #include "tftf/quant/colibri/stamps.h"
 #include "tftf/quant/colibri/tensor_kind.h"
-#include "tftf/quant/colibri/write_gate.h"
 #include "tftf/quant/encoder.h"
 #include "tftf/quant/registry.h"
 
@@ -207,32 +207,13 @@ class Quantize final : public Pipe {
                    .tensor = tensor.name};
     }
     const Encoder& encoder = *options_.format->encoder;
-    EncodeRequest request{tensor.name, tensor.shape[0], tensor.shape[1], tensor.dtype, options_.encode};
-    request.plain = match == nullptr && tensor.provided == nullptr &&
-                    std::all_of(tensor.stages.begin(), tensor.stages.end(),
-                                [](const Stage& stage) { return stage.op == &kCastStage; });
-    const std::string format(encoder.stamped ? options_.format->id.substr(kColibriIds.size()) : "");
-    const bool stamped = encoder.stamped && reads_stamp(tensor.name);
-    if (stamped) request.stamp = format;
-    Result<Encoded> encoded = encoder.plan(request);
-    if (!encoded) {
-      Error error = std::move(encoded).error();
-      error.file = stream.file_of(tensor.source);
-      return error;
+    std::optional<std::string> stamp;
+    if (encoder.stamped && reads_stamp(tensor.name)) {
+      stamp = options_.format->id.substr(kColibriIds.size());
+      work.stamps.emplace(tensor.name, *stamp);
     }
-    if (!encoded->warning.empty()) stream.warnings.push_back(std::move(encoded->warning));
-    if (encoder.stamped) {
-      if (auto warning = colibri::shape_warning(tensor.name, tensor.shape[0], tensor.shape[1],
-                                                stream.checkpoint->config()))
-        stream.warnings.push_back(*std::move(warning));
-    }
-    if (stamped) work.stamps.emplace(tensor.name, format);
     work.names.insert(tensor.name);
-    const DType from = tensor.dtype;
-    const auto shared = std::make_shared<const Encoded>(*std::move(encoded));
-    tensor.stages.push_back(encode_stage(shared, from));
-    add_parts(stream, std::move(tensor), shared->parts, out);
-    return {};
+    return encode_matrix(stream, std::move(tensor), encoder, options_.encode, std::move(stamp), out);
   }
 
   // All projections of routed experts on the lattice, or none (spec colibri 1.7).
@@ -249,32 +230,6 @@ class Quantize final : public Pipe {
       work.stream.warnings.push_back(
           "Some projections of routed experts are e8-iq3-lattice and some are not: their reader takes all or "
           "none.");
-    }
-  }
-
-  static void add_parts(Stream& stream, StreamTensor tensor, const std::vector<EncodedPart>& parts,
-                        std::vector<StreamTensor>& out) {
-    const auto outputs = static_cast<uint8_t>(
-        std::count_if(parts.begin(), parts.end(), [](const EncodedPart& part) { return part.is_output(); }));
-    const uint32_t bundle = ++stream.bundles;
-    uint8_t output = 0;
-    for (const EncodedPart& part : parts) {
-      StreamTensor made;
-      made.name = part.name;
-      made.dtype = part.dtype;
-      made.shape = part.shape;
-      made.source = tensor.source;
-      made.added = tensor.added || &part != &parts.front();
-      made.bundle = bundle;
-      made.outputs = outputs;
-      made.literal = part.literal;
-      made.measured = part.measured;
-      if (part.is_output()) made.output = output++;
-      if (&part == &parts.front()) {
-        made.stages = std::move(tensor.stages);
-        made.provided = std::move(tensor.provided);
-      }
-      out.push_back(std::move(made));
     }
   }
 

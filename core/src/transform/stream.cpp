@@ -9,11 +9,13 @@ std::string Stream::described(const StreamTensor& tensor) const {
   return quote_name(checkpoint->info(tensor.source).name) + " of " + quote_name(file_of(tensor.source));
 }
 
-Stream open_stream(const Checkpoint& checkpoint, SmallValues& values, const LayoutReport& layouts) {
+Stream open_stream(const Checkpoint& checkpoint, SmallValues& values, const LayoutReport& layouts,
+                   const TransformRequest& request) {
   Stream stream;
   stream.checkpoint = &checkpoint;
   stream.values = &values;
   stream.layouts = &layouts;
+  stream.request = &request;
   stream.tensors.reserve(checkpoint.order.size());
   for (const TensorRef ref : checkpoint.order) {
     const TensorInfo& info = checkpoint.info(ref);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "placement.h"
 #include "plane_ops.h"
 #include "stage.h"
 #include "tftf/checkpoint/small_values.h"
@@ -53,6 +54,7 @@ struct Stream {
   const Checkpoint* checkpoint = nullptr;
   SmallValues* values = nullptr;
   const LayoutReport* layouts = nullptr;  // of the checkpoint
+  const TransformRequest* request = nullptr;
   std::vector<StreamTensor> tensors;
   std::vector<Dropped> dropped;
   std::vector<std::string> warnings;
@@ -75,6 +77,7 @@ struct Stream {
   bool renamed = false;
   // Members of config.json that follow the tensors: their path, and the value as JSON.
   std::vector<std::pair<std::vector<std::string>, std::string>> config_members{};
+  std::optional<Placement> placement{};  // nothing: packed into shards
 
   // The name and file in the input, quoted for messages.
   std::string described(const StreamTensor& tensor) const;
@@ -82,6 +85,7 @@ struct Stream {
 };
 
 // Tensors in reading order; those of the shards that the index does not name are dropped ("not in the index").
-Stream open_stream(const Checkpoint& checkpoint, SmallValues& values, const LayoutReport& layouts);
+Stream open_stream(const Checkpoint& checkpoint, SmallValues& values, const LayoutReport& layouts,
+                   const TransformRequest& request);
 
 }  // namespace tftf::transform

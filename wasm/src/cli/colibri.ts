@@ -121,7 +121,7 @@ export async function folderTool(session: Session, line: CommandLine): Promise<n
   const there = statSync(output, { throwIfNoEntry: false });
   const existing = there === undefined ? undefined : await shardFolder(output);
   const plan = await planFolder(tree, existing, {
-    words: line.arguments, output, dryRun, overwrite, strict: flag(line, 'strict'), maxHeader: session.maxHeader,
+    words: line.arguments, output, dryRun, maxHeader: session.maxHeader,
     tileBytes: await size(line, 'tile-size'),
   }, session.task);
   try {

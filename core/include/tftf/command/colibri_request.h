@@ -12,12 +12,12 @@
 #include "tftf/base/result.h"
 #include "tftf/checkpoint/checkpoint.h"
 #include "tftf/command/command_line.h"
-#include "tftf/transform/colibri/folder_plan.h"
+#include "tftf/transform/colibri/folder_tools.h"
 
 namespace tftf::colibri {
 
 // The converter that a checked line of convert, repack-fp8, fmt4-to-fmt2 or rans-repack means.
-std::shared_ptr<const FolderTool> folder_tool(const CommandLine& line);
+std::shared_ptr<const transform::Pipe> folder_tool(const CommandLine& line);
 
 // A document to print, and the sentence of a refusal.
 struct Answer {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,7 +31,13 @@ Result<void> apply_reshard(const Operation& operation, OutputLayout& layout);
 struct TransformRequest {
   std::string command{};                // the command's name, for plan and account
   std::vector<Operation> operations{};  // in their order; those of the output alone (reshard) anywhere
-  std::string input{};                  // as given, for the account
+  // Instead of them: a tool that names its outputs itself (colibri/folder_tools.h).
+  std::shared_ptr<const transform::Pipe> tool{};
+  // For a tool: the output folder as kInspect reads it, when it is there, and whether an earlier run of this was
+  // interrupted: what that has written is no obstacle.
+  const Checkpoint* existing = nullptr;
+  bool continues = false;
+  std::string input{};  // as given, for the account
   std::string output{};
   bool dry_run = false;
   OutputLayout layout{};
@@ -53,13 +61,25 @@ struct DeclaredTensor {
   std::string quantised_to{};  // what encodes it: "quantize colibri-int4-row"
 };
 
+// The text of a file that is written last, from the plan after its run and the SHA-256 of each output, hexadecimal. It is
+// beside what a plan can do, which knows no file that has been written.
+using Manifest = std::function<std::string(const Plan& plan, std::span<const std::string> outputs)>;
+
 // A plan and what has to be said about it. The account is complete but for what the run itself tells.
 struct Transform {
   Plan plan;
   Account account;
   std::shared_ptr<std::vector<DeclaredTensor>> tensors;  // in output order; counts are there after the run
 
-  // The account after the run: values that became infinite with a warning per tensor, bytes, resumed.
+  // Of a tool that names its outputs itself.
+  std::vector<std::string> notes{};  // sentences that are no warnings
+  // Input files that the plan is done with once its outputs are durable: what --delete-source removes.
+  std::vector<std::string> consumed{};
+  std::vector<std::string> needed_later{};  // those with tensors that are not in the output folder
+  std::string manifest_name{};              // empty: there is no manifest
+  Manifest manifest{};
+
+  // The account after the run: values that became infinite with a warning per tensor, sizes, resumed.
   Account final_account(uint64_t bytes_read, uint64_t bytes_written, bool resumed) const;
 };
 

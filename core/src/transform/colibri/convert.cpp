@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "quant/colibri/weights.h"
 #include "quant/fp8_grid.h"
 #include "quant/nvfp4.h"
 #include "tftf/base/affix.h"
@@ -10,12 +11,13 @@
 #include "tftf/base/escape.h"
 #include "tftf/quant/colibri/tensor_kind.h"
 #include "tftf/simd/cast.h"
-#include "transform/colibri/recoded.h"
+#include "tftf/transform/colibri/folder_tools.h"
+#include "transform/colibri/folder_pass.h"
 
 namespace tftf::colibri {
 namespace {
 
-using transform::Stage;
+using transform::StreamTensor;
 
 constexpr std::string_view kPairSuffix = ".qs";
 constexpr std::string_view kScaleInvSuffix = "_scale_inv";
@@ -33,35 +35,11 @@ Error convert_usage(std::string message) {
 class Convert final : public FolderTool {
  public:
   explicit Convert(ConvertOptions options)
-      : options_(std::move(options)),
+      : FolderTool(options.strict),
+        options_(std::move(options)),
         pass_{.layers = options_.layers, .mtp = options_.mtp, .indexer = options_.indexer} {}
 
-  std::string command() const override { return "convert"; }
-
-  Result<FolderPlan> plan(const FolderContext& context) const override {
-    TFTF_TRY(check_options());
-    TFTF_TRY(check_source(context));
-    ShardPlanner planner(context, work());
-    announce(planner, context);
-    ChainCache cache;
-    for (const uint32_t shard : context.source.shards()) {
-      planner.begin_shard(shard);
-      for (const TensorRef ref : context.source.tensors(shard)) TFTF_TRY(treat(context, ref, planner, cache));
-      planner.end_shard(numbered_name(prefix(), planner.emitted()));
-    }
-    if (planner.emitted() == 0) planner.warn("The source holds no tensor of this pass.");
-    if (!options_.mtp && !options_.indexer) TFTF_TRY(add_sides(planner));
-    return planner.finish();
-  }
-
- private:
-  uint32_t ebits() const { return options_.ebits.value_or(options_.mtp || options_.indexer ? 8 : 4); }
-  CodeWidth xbits() const { return options_.xbits.value_or(CodeWidth{ebits(), false}); }
-  std::string_view prefix() const {
-    return options_.mtp ? "out-mtp-" : options_.indexer ? "out-idx-" : "out-";
-  }
-
-  std::string work() const {
+  std::string text() const override {
     std::string text = "colibri convert ebits=" + std::to_string(ebits()) +
                        " io_bits=" + std::to_string(options_.io_bits) + " xbits=" + bits_text(xbits()) +
                        " group_size=" + std::to_string(options_.group_size) +
@@ -71,6 +49,27 @@ class Convert final : public FolderTool {
     for (const auto& [projection, width] : options_.projection_bits)
       text += ' ' + projection + '=' + bits_text(width);
     return text + (options_.mtp ? " mtp" : "") + (options_.indexer ? " indexer" : "");
+  }
+
+  Result<void> place(FolderPass& pass) const override {
+    TFTF_TRY(check_options());
+    TFTF_TRY(check_source(pass.source));
+    announce(pass);
+    for (const uint32_t shard : pass.source.shards()) {
+      pass.begin_shard(shard);
+      for (const TensorRef ref : pass.source.tensors(shard)) TFTF_TRY(treat(pass, ref));
+      pass.end_shard(numbered_name(prefix(), pass.emitted()));
+    }
+    if (pass.emitted() == 0) pass.warn("The source holds no tensor of this pass.");
+    if (!options_.mtp && !options_.indexer) TFTF_TRY(pass.wanted_sides(kSideFiles));
+    return pass.finish();
+  }
+
+ private:
+  uint32_t ebits() const { return options_.ebits.value_or(options_.mtp || options_.indexer ? 8 : 4); }
+  CodeWidth xbits() const { return options_.xbits.value_or(CodeWidth{ebits(), false}); }
+  std::string_view prefix() const {
+    return options_.mtp ? "out-mtp-" : options_.indexer ? "out-idx-" : "out-";
   }
 
   Result<void> check_options() const {
@@ -105,24 +104,22 @@ class Convert final : public FolderTool {
   }
 
   // A container is no source: its codes would be taken for values.
-  static Result<void> check_source(const FolderContext& context) {
-    for (const uint32_t shard : context.source.shards()) {
-      for (const TensorRef ref : context.source.tensors(shard)) {
-        if (ends_with(context.source.info(ref).name, kPairSuffix))
-          return refuse(context.source, ref, "source-layout",
-                        "belongs to a colibri container, which is no source");
+  static Result<void> check_source(const FolderSource& source) {
+    for (const uint32_t shard : source.shards()) {
+      for (const TensorRef ref : source.tensors(shard)) {
+        if (ends_with(source.info(ref).name, kPairSuffix))
+          return refuse(source, ref, "source-layout", "belongs to a colibri container, which is no source");
       }
     }
     return {};
   }
 
-  void announce(ShardPlanner& planner, const FolderContext& context) const {
+  void announce(FolderPass& pass) const {
     if (!options_.projection_bits.empty()) {
       std::string text;
       for (const auto& [projection, width] : options_.projection_bits)
         text += (text.empty() ? "" : ", ") + projection + ": " + bits_text(width);
-      planner.note("[per-projection expert bits] {" + text + "} (others -> xbits=" + bits_text(xbits()) +
-                   ")");
+      pass.note("[per-projection expert bits] {" + text + "} (others -> xbits=" + bits_text(xbits()) + ")");
     }
     if (!options_.kind_bits.empty()) {
       std::map<std::string, std::string> sorted;
@@ -130,75 +127,50 @@ class Convert final : public FolderTool {
         sorted[std::string(kind_name(kind))] = std::to_string(bits) + "bit";
       std::string text;
       for (const auto& [kind, bits] : sorted) text += (text.empty() ? "" : ", ") + kind + "=" + bits;
-      planner.note("[MIXED] precision map: " + text);
+      pass.note("[MIXED] precision map: " + text);
     }
     const std::string grouping =
         options_.group_size == 0 ? "per-row"
         : ebits() <= 4
             ? "grouped gs=" + std::to_string(options_.group_size) + " (fmt=4)"
             : "PER-ROW (grouped branch needs bits<=4; ebits=" + std::to_string(ebits()) + " disables it)";
-    planner.note("[PLAN] mode: " +
-                 std::string(options_.mtp       ? "MTP head only"
-                             : options_.indexer ? "DSA indexer only"
-                                                : "main model") +
-                 " | source: local " + context.request.input + " | experts " + std::to_string(ebits()) +
-                 "-bit, embed/lm_head " + std::to_string(options_.io_bits) + "-bit, x " + bits_text(xbits()) +
-                 "-bit | " + grouping);
+    pass.note("[PLAN] mode: " +
+              std::string(options_.mtp       ? "MTP head only"
+                          : options_.indexer ? "DSA indexer only"
+                                             : "main model") +
+              " | source: local " + pass.stream.request->input + " | experts " + std::to_string(ebits()) +
+              "-bit, embed/lm_head " + std::to_string(options_.io_bits) + "-bit, x " + bits_text(xbits()) +
+              "-bit | " + grouping);
     if (options_.mtp && ebits() < 8 && options_.group_size == 0) {
-      planner.warn(
+      pass.warn(
           "An MTP layer in int4 with one scale per row accepts next to no draft tokens: half of "
           "eh_proj rounds to zero. --ebits 8 keeps it.");
     }
     if (ebits() == 2 && options_.group_size > 0)
-      planner.note(
-          "2-bit codes in groups are stored in 4 bits (int4-grouped); --group-size 0 gives int2-row.");
+      pass.note("2-bit codes in groups are stored in 4 bits (int4-grouped); --group-size 0 gives int2-row.");
   }
 
-  static Result<void> add_sides(ShardPlanner& planner) {
-    std::string missing;
-    for (const std::string_view name : kSideFiles) {
-      const Result<bool> there = planner.side(name, false);
-      if (!there) return there.error();
-      if (!*there) missing += (missing.empty() ? "" : ", ") + std::string(name);
+  Result<void> treat(FolderPass& pass, TensorRef ref) const {
+    const std::string& name = pass.source.info(ref).name;
+    const TensorKind kind = classify(name, pass_);
+    if (kind == TensorKind::kSkip || kind == TensorKind::kConsumed) {
+      pass.drop(ref, kind == TensorKind::kSkip ? "not in this pass" : kCompanionReason);
+      return {};
     }
-    if (!missing.empty()) planner.warn("[META] not found in the source: " + missing + ".");
+    Result<StreamTensor> opened = open(pass, ref, kind);
+    if (!opened) return std::move(opened).error();
+    const bool plain = kind == TensorKind::kF32 || opened->shape.size() != 2;
+    if (opened->dtype != DType::F32 && (plain || opened->dtype == DType::F64)) {
+      opened->stages.push_back({.op = &transform::kCastStage, .from = opened->dtype, .to = DType::F32});
+      opened->dtype = DType::F32;
+    }
+    if (!plain) return pass.encode(*std::move(opened), target(name, kind));
+    pass.stream.tensors.push_back(*std::move(opened));
     return {};
   }
 
-  Result<void> treat(const FolderContext& context, TensorRef ref, ShardPlanner& planner,
-                     ChainCache& cache) const {
-    const FolderSource& source = context.source;
-    const TensorInfo& tensor = source.info(ref);
-    const TensorKind kind = classify(tensor.name, pass_);
-    if (kind == TensorKind::kSkip || kind == TensorKind::kConsumed) {
-      planner.drop(ref, kind == TensorKind::kSkip ? "not in this pass" : "companion");
-      return {};
-    }
-    Result<Opened> opened = open(context, ref, kind);
-    if (!opened) return std::move(opened).error();
-    const uint64_t tile = context.request.tile_bytes;
-    if (kind == TensorKind::kF32 || opened->shape.size() != 2) {
-      if (opened->from != DType::F32)
-        opened->source.stages.push_back(
-            {.op = &transform::kCastStage, .from = opened->from, .to = DType::F32});
-      OutputEntry to{tensor.name, DType::F32, opened->shape};
-      if (opened->source.stages.empty()) {
-        planner.copy(ref, std::move(to));
-      } else {
-        planner.make(recoded(cache, std::move(opened->source), {std::move(to)}, tile));
-      }
-      return {};
-    }
-    if (opened->from == DType::F64) {
-      opened->source.stages.push_back({.op = &transform::kCastStage, .from = DType::F64, .to = DType::F32});
-      opened->from = DType::F32;
-    }
-    const ColibriMatrix matrix = target(tensor.name, kind, opened->shape);
-    return write_pair(planner, cache, tensor.name, std::move(opened->source), matrix, opened->from, tile);
-  }
-
   // spec colibri 4.1.4
-  ColibriMatrix target(const std::string& name, TensorKind kind, const Shape& shape) const {
+  CodeLayout target(const std::string& name, TensorKind kind) const {
     CodeWidth width{ebits(), false};
     const auto own = std::find_if(options_.kind_bits.begin(), options_.kind_bits.end(),
                                   [kind](const auto& entry) { return entry.first == kind; });
@@ -213,38 +185,29 @@ class Convert final : public FolderTool {
       for (const auto& [projection, bits] : options_.projection_bits)
         if (ends_with(name, "." + projection + ".weight")) width = bits;
     }
-    ColibriMatrix matrix{.rows = shape[0], .columns = shape[1], .bits = width.bits};
+    CodeLayout layout{.bits = width.bits};
     if (width.lattice) {
-      matrix.format = Format::kE8Lattice;
+      layout.format = Format::kE8Lattice;
     } else if (width.bits == 3) {
-      matrix.format = Format::kInt3G64;
+      layout.format = Format::kInt3G64;
     } else if (options_.group_size > 0 && width.bits <= 4) {
-      matrix.format = Format::kInt4Grouped;
-      matrix.group_size = options_.group_size;
+      layout.format = Format::kInt4Grouped;
+      layout.group_size = options_.group_size;
     } else {
-      matrix.format = width.bits <= 2   ? Format::kInt2Row
+      layout.format = width.bits <= 2   ? Format::kInt2Row
                       : width.bits <= 4 ? Format::kInt4Row
                                         : Format::kInt8Row;
     }
-    return matrix;
+    return layout;
   }
 
-  // A tensor on its way: what its stages so far give.
-  struct Opened {
-    RecodedSource source;
-    DType from{};
-    Shape shape;
-  };
-
-  // spec colibri 4.1.2
-  Result<Opened> open(const FolderContext& context, TensorRef ref, TensorKind kind) const {
-    const FolderSource& source = context.source;
+  // A tensor on its way, spec colibri 4.1.2.
+  static Result<StreamTensor> open(const FolderPass& pass, TensorRef ref, TensorKind kind) {
+    const FolderSource& source = pass.source;
     const TensorInfo& tensor = source.info(ref);
-    const auto elements = element_count(tensor.shape);
-    Opened opened{
-        {.data = ref, .dtype = tensor.dtype, .elements = elements.value_or(0)}, tensor.dtype, tensor.shape};
+    StreamTensor opened{.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .source = ref};
     if (tensor.dtype == DType::U8 && source.find(tensor.name + std::string(kNvfp4Scale)))
-      return open_nvfp4(context, ref, std::move(opened));
+      return open_nvfp4(pass, ref, std::move(opened));
     if (tensor.dtype == DType::F8_E4M3) return open_fp8(source, ref, std::move(opened));
     const bool plain = tensor.dtype == DType::F32 || tensor.dtype == DType::BF16 ||
                        tensor.dtype == DType::F16 || tensor.dtype == DType::F64;
@@ -267,7 +230,7 @@ class Convert final : public FolderTool {
                       (other ? "; it is in " + quote_name(source.shard(other->shard).name) : ""));
   }
 
-  static Result<Opened> open_fp8(const FolderSource& source, TensorRef ref, Opened opened) {
+  static Result<StreamTensor> open_fp8(const FolderSource& source, TensorRef ref, StreamTensor opened) {
     const TensorInfo& tensor = source.info(ref);
     const Result<TensorRef> scale = companion(source, ref, kScaleInvSuffix);
     if (!scale) return scale.error();
@@ -287,14 +250,14 @@ class Convert final : public FolderTool {
     const auto blocks = fp8_blocks(tensor, scales, {128, 128});
     Result<Weight> weight = fp8_grid_weight(*blocks, tensor.shape, ref, *scale);
     if (!weight) return refuse(source, ref, "scale-grid", weight.error().message);
-    opened.source.stages.push_back(
+    opened.stages.push_back(
         transform::decode_stage(std::make_shared<const Weight>(*std::move(weight)), DType::F32));
-    opened.from = DType::F32;
+    opened.dtype = DType::F32;
     return opened;
   }
 
-  static Result<Opened> open_nvfp4(const FolderContext& context, TensorRef ref, Opened opened) {
-    const FolderSource& source = context.source;
+  static Result<StreamTensor> open_nvfp4(const FolderPass& pass, TensorRef ref, StreamTensor opened) {
+    const FolderSource& source = pass.source;
     const TensorInfo& tensor = source.info(ref);
     const Result<TensorRef> scale = companion(source, ref, kNvfp4Scale);
     if (!scale) return scale.error();
@@ -314,22 +277,21 @@ class Convert final : public FolderTool {
           source, *global, "scale-grid",
           "is " + std::string(dtype_name(second.dtype)) + " " + shape_text(second.shape) + ", not one F32");
     }
-    if (const auto bytes = context.values.get(*global, sizeof(float))) {
+    if (const auto bytes = pass.stream.values->get(*global, sizeof(float))) {
       if (!(load_le<float>(bytes->data()) < 1.0f)) {
         return refuse(source, *global, "source-layout",
                       "is not below 1: it looks like the reciprocal that compressed-tensors stores");
       }
-    } else if (!context.values.pending(*global)) {
+    } else if (!pass.stream.values->pending(*global)) {
       return Error{.code = ErrorCode::kIoRead,
                    .message = "The value of " + source.described(*global) + " could not be read.",
                    .file = source.shard(global->shard).name,
                    .tensor = second.name};
     }
     opened.shape[1] = *columns;
-    opened.source.elements = tensor.shape[0] * *columns;
-    opened.source.stages.push_back(transform::decode_stage(
+    opened.stages.push_back(transform::decode_stage(
         std::make_shared<const Weight>(nvfp4_weight(opened.shape, ref, *scale, *global)), DType::F32));
-    opened.from = DType::F32;
+    opened.dtype = DType::F32;
     return opened;
   }
 
@@ -345,7 +307,7 @@ class Convert final : public FolderTool {
 
 }  // namespace
 
-std::shared_ptr<const FolderTool> make_convert(const ConvertOptions& options) {
+std::shared_ptr<const transform::Pipe> make_convert(const ConvertOptions& options) {
   return std::make_shared<Convert>(options);
 }
 

@@ -3,13 +3,15 @@
 #include <map>
 #include <set>
 
+#include "quant/colibri/weights.h"
 #include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/json_value.h"
 #include "tftf/base/size_text.h"
 #include "tftf/quant/colibri/stamps.h"
 #include "tftf/quant/colibri/tensor_kind.h"
-#include "transform/colibri/recoded.h"
+#include "tftf/transform/colibri/folder_tools.h"
+#include "transform/colibri/folder_pass.h"
 
 namespace tftf::colibri {
 namespace {
@@ -38,49 +40,40 @@ std::string pattern_of(std::string_view name) {
 
 class Fmt4ToFmt2 final : public FolderTool {
  public:
-  std::string command() const override { return "fmt4-to-fmt2"; }
+  using FolderTool::FolderTool;
+  std::string text() const override { return "colibri fmt4-to-fmt2"; }
 
-  Result<FolderPlan> plan(const FolderContext& context) const override {
-    const JsonValue* config = context.source.checkpoint().config();
+  Result<void> place(FolderPass& pass) const override {
+    const FolderSource& source = pass.source;
+    const JsonValue* config = source.checkpoint().config();
     if (config == nullptr) {
       return Error{.code = ErrorCode::kRefusedMissing,
-                   .message = "There is no config.json in " + quote_name(context.request.input) +
+                   .message = "There is no config.json in " + quote_name(pass.stream.request->input) +
                               ", which tells the shapes.",
                    .file = "config.json"};
     }
     Survey survey;
-    for (const uint32_t shard : context.source.shards())
-      TFTF_TRY(look(context.source, shard, *config, survey));
+    for (const uint32_t shard : source.shards()) TFTF_TRY(look(source, shard, *config, survey));
 
-    ShardPlanner planner(context, "colibri fmt4-to-fmt2");
-    announce(planner, context, survey);
-    ChainCache cache;
-    for (const uint32_t shard : context.source.shards()) {
-      const std::string& name = context.source.shard(shard).name;
-      if (is_mtp(context.source, shard)) {
-        planner.note("[MTP] byte-copying " + name);
-        planner.copy_file(shard, name);
+    announce(pass, survey);
+    for (const uint32_t shard : source.shards()) {
+      const std::string& name = source.shard(shard).name;
+      if (is_mtp(source, shard)) {
+        pass.note("[MTP] byte-copying " + name);
+        pass.copy_file(shard);
         continue;
       }
-      planner.begin_shard(shard);
-      Stamps stamps = stamps_of(context.source.shard(shard));
+      pass.begin_shard(shard);
+      Stamps stamps = stamps_of(source.shard(shard));
       for (auto& [weight, format] : stamps) {
         if (survey.converted.count(weight) > 0) format = std::string(format_info(Format::kInt4Row).name);
       }
-      for (const TensorRef ref : context.source.tensors(shard))
-        TFTF_TRY(treat(context, ref, survey, planner, cache));
-      planner.metadata(metadata_of(context.source.shard(shard).header.metadata, stamps));
-      planner.end_shard(name);
+      for (const TensorRef ref : source.tensors(shard)) TFTF_TRY(treat(pass, ref, survey));
+      pass.end_shard(name, metadata_of(source.shard(shard).header.metadata, stamps));
     }
-    if (auto copied = planner.side("config.json", true); !copied) return std::move(copied).error();
-    std::string missing;
-    for (const std::string_view name : kContainerFiles) {
-      const Result<bool> there = planner.side(name, false);
-      if (!there) return there.error();
-      if (!*there) missing += (missing.empty() ? "" : ", ") + std::string(name);
-    }
-    if (!missing.empty()) planner.warn("[META] not found in the source: " + missing + ".");
-    return planner.finish();
+    if (auto copied = pass.side("config.json", true); !copied) return std::move(copied).error();
+    TFTF_TRY(pass.wanted_sides(kContainerFiles));
+    return pass.finish();
   }
 
  private:
@@ -177,13 +170,13 @@ class Fmt4ToFmt2 final : public FolderTool {
     return {};
   }
 
-  static void announce(ShardPlanner& planner, const FolderContext& context, const Survey& survey) {
-    planner.note(
+  static void announce(FolderPass& pass, const Survey& survey) {
+    pass.note(
         "[PLAN] " + std::to_string(survey.main + survey.mtp) + " shard(s): " + std::to_string(survey.main) +
         " main + " + std::to_string(survey.mtp) + " MTP | " + std::to_string(survey.converted.size()) +
         " tensor(s) to convert (fmt=4 g64 -> fmt=2 per-row), " + std::to_string(survey.copied) +
         " to copy (int8 / F32 / per-row), " + size_text(survey.group_scales) + " of grouped scales less");
-    if (!context.request.dry_run) return;
+    if (!pass.stream.request->dry_run) return;
     std::map<std::string, std::pair<uint64_t, Converted>> patterns;
     for (const auto& [name, shape] : survey.converted) {
       auto& [count, of] = patterns[pattern_of(name)];
@@ -191,37 +184,35 @@ class Fmt4ToFmt2 final : public FolderTool {
       of = shape;
     }
     for (const auto& [pattern, entry] : patterns) {
-      planner.note("[DRY-RUN] " + std::to_string(entry.first) + " of " + std::to_string(entry.second.rows) +
-                   " x " + std::to_string(entry.second.columns) + "  " + pattern);
+      pass.note("[DRY-RUN] " + std::to_string(entry.first) + " of " + std::to_string(entry.second.rows) +
+                " x " + std::to_string(entry.second.columns) + "  " + pattern);
     }
-    planner.note("[DRY-RUN] shape table validated against all " + std::to_string(survey.main + survey.mtp) +
-                 " shard headers OK");
+    pass.note("[DRY-RUN] shape table validated against all " + std::to_string(survey.main + survey.mtp) +
+              " shard headers OK");
   }
 
-  Result<void> treat(const FolderContext& context, TensorRef ref, const Survey& survey, ShardPlanner& planner,
-                     ChainCache& cache) const {
-    const FolderSource& source = context.source;
-    const TensorInfo& tensor = source.info(ref);
+  static Result<void> treat(FolderPass& pass, TensorRef ref, const Survey& survey) {
+    const TensorInfo& tensor = pass.source.info(ref);
     const bool is_scale = ends_with(tensor.name, kQs);
     const auto converted = survey.converted.find(
         is_scale ? tensor.name.substr(0, tensor.name.size() - kQs.size()) : tensor.name);
     if (converted == survey.converted.end()) {
-      planner.copy(ref, {tensor.name, tensor.dtype, tensor.shape});
+      pass.copy(ref, {tensor.name, tensor.dtype, tensor.shape});
       return {};
     }
     if (is_scale) return {};  // made with its weight
     const auto [rows, columns] = converted->second;
-    const TensorRef scales = *source.find(ref.shard, tensor.name + std::string(kQs));
-    RecodedSource from{.data = ref, .dtype = DType::U8, .elements = rows * columns};
-    from.stages.push_back(transform::decode_stage(
-        std::make_shared<const Weight>(colibri_weight({Format::kInt4Grouped, rows, columns, kGroup, 4},
-                                                      from.data, scales, cache.kept())),
+    const TensorRef scales = *pass.source.find(ref.shard, tensor.name + std::string(kQs));
+    transform::StreamTensor matrix{
+        .name = tensor.name, .dtype = DType::F32, .shape = {rows, columns}, .source = ref};
+    matrix.stages.push_back(transform::decode_stage(
+        std::make_shared<const Weight>(colibri_weight({Format::kInt4Grouped, rows, columns, kGroup, 4}, ref,
+                                                      scales, pass.stream.open->kept)),
         DType::F32));
     std::optional<std::string> stamp;
     if (!is_routed_expert(tensor.name) && survey.stamps.count(tensor.name) > 0)
       stamp = std::string(format_info(Format::kInt4Row).name);
-    return write_pair(planner, cache, tensor.name, std::move(from), {Format::kInt4Row, rows, columns, 0, 4},
-                      DType::F32, context.request.tile_bytes, std::move(stamp));
+    return pass.encode(std::move(matrix), {.format = Format::kInt4Row, .bits = 4}, std::move(stamp));
   }
 
   // All of the input's; stamps and declaration say what is there now.
@@ -254,6 +245,8 @@ class Fmt4ToFmt2 final : public FolderTool {
 
 }  // namespace
 
-std::shared_ptr<const FolderTool> make_fmt4_to_fmt2() { return std::make_shared<Fmt4ToFmt2>(); }
+std::shared_ptr<const transform::Pipe> make_fmt4_to_fmt2(bool strict) {
+  return std::make_shared<Fmt4ToFmt2>(strict);
+}
 
 }  // namespace tftf::colibri

@@ -52,12 +52,6 @@ std::optional<TensorRef> FolderSource::find(std::string_view name) const {
   return std::nullopt;
 }
 
-bool FolderSource::has_file(std::string_view name) const {
-  const auto& files = checkpoint_->listing.files;
-  return std::any_of(files.begin(), files.end(),
-                     [name](const FileEntry& file) { return file.regular && file.name == name; });
-}
-
 std::string FolderSource::described(TensorRef ref) const {
   return "tensor " + quote_name(info(ref).name) + " of " + quote_name(shard(ref.shard).name);
 }

@@ -27,8 +27,6 @@ class FolderSource {
   std::optional<TensorRef> find(uint32_t shard, std::string_view name) const;
   // In any shard, the first that has it.
   std::optional<TensorRef> find(std::string_view name) const;
-  // A regular file directly in the folder.
-  bool has_file(std::string_view name) const;
   // `tensor "x" of "model.safetensors"`, for messages.
   std::string described(TensorRef ref) const;
   // kRefusedUnsupported naming tensor and file: `Tensor "x" of "model.safetensors" WHY.`

@@ -14,11 +14,11 @@
 #include "tftf/quant/colibri/rans_encoder.h"
 #include "tftf/quant/colibri/resolver.h"
 #include "tftf/quant/colibri/tensor_kind.h"
+#include "tftf/transform/colibri/folder_tools.h"
 #include "tftf/transform/output_layout.h"
-#include "transform/colibri/folder_frame.h"
+#include "transform/colibri/folder_pass.h"
 #include "transform/colibri/output_check.h"
 #include "transform/colibri/rans_steps.h"
-#include "transform/colibri/shard_planner.h"
 
 namespace tftf::colibri {
 namespace {
@@ -142,31 +142,38 @@ std::string manifest_text(const Plan& plan, const RansWork& work, std::span<cons
 class RansRepack final : public FolderTool {
  public:
   explicit RansRepack(const RansRepackOptions& options)
-      : layers_(options.layers.begin(), options.layers.end()) {}
+      : FolderTool(false),
+        layers_(options.layers.begin(), options.layers.end()),
+        overwrite_(options.overwrite) {}
 
-  std::string command() const override { return "rans-repack"; }
-
-  Result<FolderPlan> plan(const FolderContext& context) const override {
+  std::string text() const override {
     std::string text = "colibri rans-repack";
     for (const uint64_t layer : layers_)
       text += (layer == *layers_.begin() ? " layers=" : ",") + std::to_string(layer);
-    FolderFrame frame(context, text);
+    return text;
+  }
+
+  Result<void> place(FolderPass& pass) const override {
     auto work = std::make_shared<RansWork>();
-    TFTF_TRY(select(frame, *work));
-    TFTF_TRY(check_folder(frame, *work));
-    declare(frame, *work);
-    measure(frame, *work);
-    frame.builder.on_finish(
-        PlanBuilder::Extend([work](size_t phase, std::span<const Value> values, Tables&, PlanBuilder& more) {
-          return finish_phase(*work, phase, values, more);
-        }));
-    Result<FolderPlan> plan = frame.finish();
-    if (!plan) return plan;
-    plan->manifest_name = std::string(kManifestName);
-    plan->manifest = [made = plan->plan, work](std::span<const std::string> sha256) {
-      return manifest_text(made, *work, sha256);
+    TFTF_TRY(select(pass, *work));
+    TFTF_TRY(check_folder(pass, *work));
+    transform::Placement& placed = pass.placed();
+    placed.manifest_name = std::string(kManifestName);
+    placed.manifest = [work](const Plan& plan, std::span<const std::string> sha256) {
+      return manifest_text(plan, *work, sha256);
     };
-    return plan;
+    placed.fill = [work, &checkpoint = *pass.stream.checkpoint, tile = pass.stream.request->tile_bytes](
+                      PlanBuilder& builder, const std::function<Extent(TensorRef)>& stored,
+                      Account& account) {
+      declare(checkpoint, stored, *work, builder, account);
+      measure(builder, *work, tile);
+      builder.on_finish(PlanBuilder::Extend(
+          [work](size_t phase, std::span<const Value> values, Tables&, PlanBuilder& more) {
+            return finish_phase(*work, phase, values, more);
+          }));
+    };
+    pass.hand_over();
+    return {};
   }
 
  private:
@@ -192,8 +199,8 @@ class RansRepack final : public FolderTool {
     return {};
   }
 
-  Result<void> select(FolderFrame& frame, RansWork& work) const {
-    const FolderSource& source = frame.context.source;
+  Result<void> select(FolderPass& pass, RansWork& work) const {
+    const FolderSource& source = pass.source;
     bool unknown_shape = false;
     for (const uint32_t shard : source.shards()) {
       RecordShard planned;
@@ -205,11 +212,11 @@ class RansRepack final : public FolderTool {
           const bool scales =
               tensor.name.ends_with(".qs") && source.find(tensor.name.substr(0, tensor.name.size() - 3));
           const auto of = scales ? expert_layer(tensor.name.substr(0, tensor.name.size() - 3)) : std::nullopt;
-          if (!of || (!layers_.empty() && layers_.count(*of) == 0)) frame.drop(ref, "not selected");
+          if (!of || (!layers_.empty() && layers_.count(*of) == 0)) pass.drop(ref, "not selected");
           continue;
         }
         const auto scales = source.find(tensor.name + ".qs");
-        if (auto sound = check_geometry(frame, ref, scales, unknown_shape); !sound)
+        if (auto sound = check_geometry(pass, ref, scales, unknown_shape); !sound)
           return std::move(sound).error();
         Selected& selected = planned.tensors.emplace_back();
         selected.weight = ref;
@@ -225,13 +232,13 @@ class RansRepack final : public FolderTool {
     }
     if (work.shards.empty()) {
       return Error{.code = ErrorCode::kRefusedMissing,
-                   .message = quote_name(frame.context.request.input) +
+                   .message = quote_name(pass.stream.request->input) +
                               " holds no routed experts of per-row int4" +
                               (layers_.empty() ? "." : " in these layers."),
-                   .file = frame.context.request.input};
+                   .file = pass.stream.request->input};
     }
     if (unknown_shape) {
-      frame.account.warnings.push_back(
+      pass.warn(
           "config.json does not tell the shape of every expert: int8, E8 and int4 with groups of 192 or 256 "
           "cannot "
           "be told from int4-row there.");
@@ -249,9 +256,9 @@ class RansRepack final : public FolderTool {
   }
 
   // In the order of the original's checks, then ours.
-  static Result<void> check_geometry(FolderFrame& frame, TensorRef weight, std::optional<TensorRef> scales,
-                                     bool& unknown_shape) {
-    const FolderSource& source = frame.context.source;
+  static Result<void> check_geometry(const FolderPass& pass, TensorRef weight,
+                                     std::optional<TensorRef> scales, bool& unknown_shape) {
+    const FolderSource& source = pass.source;
     const TensorInfo& codes = source.info(weight);
     const auto fail = [&](std::string_view reason, const std::string& why) {
       return refuse(source, weight, reason, why);
@@ -285,7 +292,7 @@ class RansRepack final : public FolderTool {
     }
     if (is_recoded(source, weight)) return fail(kNotPerRow, "is range coded already");
     if (rows == 1) {
-      const auto tag = frame.context.values.get(*scales);
+      const auto tag = pass.stream.values->get(*scales);
       if (tag && tag->size() == 4 && load_le<float>(tag->data()) == kE8Tag)
         return fail(kNotPerRow, "has the tag 6.0 of e8-iq3-lattice as its only scale");
     }
@@ -319,24 +326,24 @@ class RansRepack final : public FolderTool {
     return false;
   }
 
-  Result<void> check_folder(FolderFrame& frame, const RansWork& work) const {
+  Result<void> check_folder(const FolderPass& pass, const RansWork& work) const {
     std::vector<PlannedFile> files;
     for (size_t s = 0; s < work.shards.size(); ++s) {
       PlannedFile& file = files.emplace_back();
       file.name = work.shards[s].name;
       for (const Selected& tensor : work.shards[s].tensors) {
-        const std::string& name = frame.context.source.info(tensor.weight).name;
+        const std::string& name = pass.source.info(tensor.weight).name;
         file.tensors.push_back(name);
         file.tensors.push_back(name + ".qs");
         file.stamps[name] = std::string(kRecordFormat);
       }
     }
-    const Checkpoint* existing = frame.context.existing;
-    if (existing != nullptr && !frame.context.request.overwrite) {
+    const Checkpoint* existing = pass.stream.request->existing;
+    if (existing != nullptr && !overwrite_) {
       for (const FileEntry& file : existing->listing.files) {
         const bool ours = std::any_of(files.begin(), files.end(),
                                       [&](const PlannedFile& planned) { return planned.name == file.name; });
-        const bool manifest = file.name == kManifestName && !frame.context.request.continues;
+        const bool manifest = file.name == kManifestName && !pass.stream.request->continues;
         const bool earlier =
             manifest || (!ours && file.name.starts_with(kRansPrefix) && file.name.ends_with(".safetensors"));
         if (!earlier) continue;
@@ -352,61 +359,63 @@ class RansRepack final : public FolderTool {
   }
 
   // Outputs, and a line for each of their tensors: sizes come later.
-  static void declare(FolderFrame& frame, RansWork& work) {
+  static void declare(const Checkpoint& checkpoint, const std::function<Extent(TensorRef)>& stored,
+                      RansWork& work, PlanBuilder& builder, Account& account) {
     for (RecordShard& shard : work.shards) {
-      frame.builder.add_output({.name = shard.name, .known = false}, {});
-      frame.account.files.push_back({shard.name, 2 * shard.tensors.size(), 0});
+      builder.add_output({.name = shard.name, .known = false}, {});
+      account.files.push_back({shard.name, 2 * shard.tensors.size(), 0});
       for (Selected& tensor : shard.tensors) {
-        const TensorInfo& codes = frame.context.source.info(tensor.weight);
-        const TensorInfo& scales = frame.context.source.info(tensor.scales);
-        const Extent stored = frame.stored(tensor.weight);
+        const TensorInfo& codes = checkpoint.info(tensor.weight);
+        const TensorInfo& scales = checkpoint.info(tensor.scales);
+        const Extent whole = stored(tensor.weight);
         PlanEntry record{.name = codes.name, .dtype = DType::U8, .shape = codes.shape, .to_known = false};
-        record.from = {stored};
+        record.from = {whole};
         record.word = "rans";
-        tensor.entry = frame.builder.add_tensor(std::move(record));
+        tensor.entry = builder.add_tensor(std::move(record));
         PlanEntry copy{.name = codes.name + ".qs",
                        .dtype = DType::F32,
                        .shape = {scales.bytes() / 4},
                        .to_known = false};
-        copy.from = {frame.stored(tensor.scales)};
-        tensor.qs_entry = frame.builder.add_copy(std::move(copy));
+        copy.from = {stored(tensor.scales)};
+        tensor.qs_entry = builder.add_copy(std::move(copy));
         tensor.scale_count = scales.bytes() / 4;
-        work.stored.push_back(stored);
+        work.stored.push_back(whole);
         work.names.push_back(codes.name);
-        ++frame.account.changed;
-        ++frame.account.copied;
-        ++frame.account.left_quantised;
-        frame.account.tensors_out += 2;
+        ++account.changed;
+        ++account.copied;
+        ++account.left_quantised;
+        account.tensors_out += 2;
       }
     }
   }
 
-  static void measure(FolderFrame& frame, const RansWork& work) {
+  static void measure(PlanBuilder& builder, const RansWork& work, uint64_t tile_bytes) {
     const auto add = [&](const TileOp* op, size_t i, uint64_t units, uint64_t per_tile) {
       const Extent whole = work.stored[i];
       PlanEntry entry{.kind = PlanEntry::Kind::kMeasure, .name = work.names[i], .dtype = DType::U8};
       entry.from = {whole};
       Item item{.op = op, .context = work.table};
-      item.tensor = frame.builder.add_tensor(std::move(entry));
+      item.tensor = builder.add_tensor(std::move(entry));
       item.units = units;
       item.units_per_tile = per_tile;
       item.in = {whole};
-      frame.builder.add_item(std::move(item));
+      builder.add_item(std::move(item));
     };
-    const uint64_t tile = std::min(frame.context.request.tile_bytes, kMostCounted);
-    frame.builder.begin_phase(false, true);
+    const uint64_t tile = std::min(tile_bytes, kMostCounted);
+    builder.begin_phase(false, true);
     for (size_t i = 0; i < work.names.size(); ++i)
       add(&kCountNibblesOp, i, work.stored[i].row_bytes, std::max<uint64_t>(tile, 1));
-    frame.builder.begin_phase(false, false);
+    builder.begin_phase(false, false);
     for (size_t i = 0; i < work.names.size(); ++i) add(&kMeasureRansOp, i, 1, 1);
   }
 
   std::set<uint64_t> layers_;
+  bool overwrite_;
 };
 
 }  // namespace
 
-std::shared_ptr<const FolderTool> make_rans_repack(const RansRepackOptions& options) {
+std::shared_ptr<const transform::Pipe> make_rans_repack(const RansRepackOptions& options) {
   return std::make_shared<RansRepack>(options);
 }
 

@@ -5,8 +5,8 @@
 #include "tftf/base/size_text.h"
 #include "tftf/quant/colibri/tensor_kind.h"
 #include "tftf/simd/cast.h"
-#include "transform/colibri/shard_planner.h"
-#include "transform/colibri/widened.h"
+#include "tftf/transform/colibri/folder_tools.h"
+#include "transform/colibri/folder_pass.h"
 
 namespace tftf::colibri {
 namespace {
@@ -16,40 +16,38 @@ constexpr std::string_view kScaleSuffix = "_scale_inv";
 class RepackFp8 final : public FolderTool {
  public:
   explicit RepackFp8(const RepackFp8Options& options)
-      : options_(options), pass_{.layers = options.layers, .mtp = options.mtp} {}
+      : FolderTool(options.strict), options_(options), pass_{.layers = options.layers, .mtp = options.mtp} {}
 
-  std::string command() const override { return "repack-fp8"; }
+  std::string text() const override {
+    return "colibri repack-fp8 n_layers=" + std::to_string(options_.layers) + (options_.mtp ? " mtp" : "") +
+           (options_.pass_plain ? " pass-plain" : "");
+  }
 
-  Result<FolderPlan> plan(const FolderContext& context) const override {
-    ShardPlanner planner(context, "colibri repack-fp8 n_layers=" + std::to_string(options_.layers) +
-                                      (options_.mtp ? " mtp" : "") +
-                                      (options_.pass_plain ? " pass-plain" : ""));
-    planner.declare(Format::kFp8Block128);
+  Result<void> place(FolderPass& pass) const override {
+    const TransformRequest& request = *pass.stream.request;
+    pass.declare(Format::kFp8Block128);
     Seen seen;
-    for (const uint32_t shard : context.source.shards()) {
-      planner.begin_shard(shard);
-      for (const TensorRef ref : context.source.tensors(shard))
-        TFTF_TRY(treat(context.source, ref, planner, seen));
-      planner.end_shard(numbered_name(options_.mtp ? "out-mtp-fp8pass-" : "out-fp8pass-", planner.emitted()));
+    for (const uint32_t shard : pass.source.shards()) {
+      pass.begin_shard(shard);
+      for (const TensorRef ref : pass.source.tensors(shard)) TFTF_TRY(treat(pass, ref, seen));
+      pass.end_shard(numbered_name(options_.mtp ? "out-mtp-fp8pass-" : "out-fp8pass-", pass.emitted()));
     }
     for (const auto& [name, required] :
          {std::pair{"config.json", true}, {"tokenizer.json", true}, {"generation_config.json", false}}) {
-      if (auto side = planner.side(name, required); !side) return std::move(side).error();
+      if (auto side = pass.side(name, required); !side) return std::move(side).error();
     }
-    if (planner.emitted() == 0 && !context.request.dry_run) {
+    if (pass.emitted() == 0 && !request.dry_run) {
       return Error{.code = ErrorCode::kRefusedMissing,
-                   .message = quote_name(context.request.input) + " holds no tensor of this pass.",
-                   .file = context.request.input};
+                   .message = quote_name(request.input) + " holds no tensor of this pass.",
+                   .file = request.input};
     }
-    if (planner.emitted() == 0)
-      planner.warn("The source holds no tensor of this pass: a run would be refused.");
+    if (pass.emitted() == 0) pass.warn("The source holds no tensor of this pass: a run would be refused.");
     if (seen.ambiguous > 0) {
-      planner.note(
-          grouped_digits(seen.ambiguous) +
-          " of them have a shape at which int8-row has the same sizes; they are read as FP8 by their "
-          "stamps alone.");
+      pass.note(grouped_digits(seen.ambiguous) +
+                " of them have a shape at which int8-row has the same sizes; they are read as FP8 by their "
+                "stamps alone.");
     }
-    return planner.finish();
+    return pass.finish();
   }
 
  private:
@@ -57,31 +55,32 @@ class RepackFp8 final : public FolderTool {
     uint64_t ambiguous = 0;  // stamped ones at which the sizes fit int8 too
   };
 
-  Result<void> treat(const FolderSource& source, TensorRef ref, ShardPlanner& planner, Seen& seen) const {
-    const TensorInfo& tensor = source.info(ref);
+  Result<void> treat(FolderPass& pass, TensorRef ref, Seen& seen) const {
+    const TensorInfo& tensor = pass.source.info(ref);
     const TensorKind kind = classify(tensor.name, pass_);
     switch (kind) {
       case TensorKind::kSkip:
-        planner.drop(ref, "not in this pass");
+        pass.drop(ref, "not in this pass");
         return {};
       case TensorKind::kConsumed:
-        planner.drop(ref, "companion");
+        pass.drop(ref, kCompanionReason);
         return {};
       case TensorKind::kF32:
       case TensorKind::kIo:
-        return pass_through(source, ref, planner);
+        return pass_through(pass, ref);
       case TensorKind::kCatchAll:
         if (options_.pass_plain && is_floating(tensor.dtype) && dtype_bits(tensor.dtype) >= 16)
-          return pass_through(source, ref, planner);
+          return pass_through(pass, ref);
         break;
       default:
         break;
     }
-    return repack(source, ref, kind, planner, seen);
+    return repack(pass, ref, kind, seen);
   }
 
   // Their scale would be dropped and the codes read as values.
-  static Result<void> pass_through(const FolderSource& source, TensorRef ref, ShardPlanner& planner) {
+  static Result<void> pass_through(FolderPass& pass, TensorRef ref) {
+    const FolderSource& source = pass.source;
     const TensorInfo& tensor = source.info(ref);
     const bool scaled = source.find(ref.shard, tensor.name + std::string(kScaleSuffix)).has_value();
     if (is_fp8(tensor.dtype) || tensor.dtype == DType::U8 || scaled) {
@@ -90,12 +89,12 @@ class RepackFp8 final : public FolderTool {
                       : "is " + std::string(dtype_name(tensor.dtype)) +
                             ", and is of a kind that is copied as it is: its codes would be read as values");
     }
-    planner.copy(ref, {tensor.name, tensor.dtype, tensor.shape});
+    pass.copy(ref, {tensor.name, tensor.dtype, tensor.shape});
     return {};
   }
 
-  Result<void> repack(const FolderSource& source, TensorRef ref, TensorKind kind, ShardPlanner& planner,
-                      Seen& seen) const {
+  Result<void> repack(FolderPass& pass, TensorRef ref, TensorKind kind, Seen& seen) const {
+    const FolderSource& source = pass.source;
     const TensorInfo& tensor = source.info(ref);
     if (tensor.dtype != DType::F8_E4M3) {
       return source.refusal(
@@ -129,20 +128,18 @@ class RepackFp8 final : public FolderTool {
                      .format = Format::kFp8Block128};
     if (is_stampable(kind)) {
       pair.stamp = std::string(format_info(Format::kFp8Block128).name);
-      planner.stamp(tensor.name, Format::kFp8Block128);
+      pass.stamp(tensor.name, Format::kFp8Block128);
       if (grid[0] * grid[1] == rows) ++seen.ambiguous;
     }
-    TFTF_TRY(planner.check(pair));
-    planner.copy(ref, {tensor.name, DType::U8, tensor.shape});
-    const OutputEntry qs{tensor.name + ".qs", DType::F32, {grid[0] * grid[1]}};
-    if (scales.dtype == DType::F32) {
-      planner.copy(*scale, qs);
-    } else if (can_widen(scales.dtype)) {
-      planner.make(widened(source, *scale, qs));
-    } else {
+    TFTF_TRY(pass.check(pair));
+    pass.copy(ref, {tensor.name, DType::U8, tensor.shape});
+    if (scales.dtype != DType::F32 && scales.dtype != DType::BF16 && scales.dtype != DType::F16) {
       return source.refusal(*scale,
                             "is " + std::string(dtype_name(scales.dtype)) + " where a float scale is needed");
     }
+    transform::StreamTensor& made = pass.copy(*scale, {tensor.name + ".qs", DType::F32, {grid[0] * grid[1]}});
+    if (scales.dtype != DType::F32)
+      made.stages.push_back({.op = &transform::kCastStage, .from = scales.dtype, .to = DType::F32});
     return {};
   }
 
@@ -152,7 +149,7 @@ class RepackFp8 final : public FolderTool {
 
 }  // namespace
 
-std::shared_ptr<const FolderTool> make_repack_fp8(const RepackFp8Options& options) {
+std::shared_ptr<const transform::Pipe> make_repack_fp8(const RepackFp8Options& options) {
   return std::make_shared<RepackFp8>(options);
 }
 

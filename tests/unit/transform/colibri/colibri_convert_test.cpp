@@ -119,7 +119,7 @@ TEST_CASE("converting takes another tile to the same bytes, and metadata along")
       model_file(tensors, {{"made", "by hand"}, {"colibri.fmt", "{}"}, {"format", "pt"}});
   const auto whole = folder_tool_in_memory(model, make_convert(two_layers()));
   REQUIRE(whole.ok());
-  colibri::FolderRequest request;
+  TransformRequest request;
   request.tile_bytes = 1024;
   const auto pieces = folder_tool_in_memory(model, make_convert(two_layers()), nullptr, request);
   REQUIRE(pieces.ok());
@@ -238,7 +238,7 @@ TEST_CASE("grouped containers become containers of rows, the MTP shard byte for 
     const MemoryModel source = golden_folder(std::string(path) + "/in",
                                              {"out-00000.safetensors", "out-00001.safetensors",
                                               "out-mtp-00000.safetensors", "config.json", "tokenizer.json"});
-    const auto result = folder_tool_in_memory(source, colibri::make_fmt4_to_fmt2());
+    const auto result = folder_tool_in_memory(source, colibri::make_fmt4_to_fmt2(false));
     check_folder(result, path,
                  {"out-00000.safetensors", "out-00001.safetensors", "out-mtp-00000.safetensors"});
     CHECK(result->files.at("out-mtp-00000.safetensors") == source.files.at("out-mtp-00000.safetensors"));
@@ -254,7 +254,7 @@ TEST_CASE("stamps follow the format, other metadata stays") {
       model_file(tensors, {{"colibri.container.formats", "[\"int4-grouped\", \"int8-row\"]"},
                            {"colibri.fmt", "{\"" + stamped + "\": \"int4-grouped\"}"},
                            {"made", "by hand"}});
-  const auto result = folder_tool_in_memory(model, colibri::make_fmt4_to_fmt2());
+  const auto result = folder_tool_in_memory(model, colibri::make_fmt4_to_fmt2(false));
   REQUIRE(result.ok());
   bool converted = false;
   for (const TestTensor& tensor : tensors) converted = converted || tensor.name == stamped;
@@ -274,17 +274,17 @@ TEST_CASE("containers that the shape table does not explain are refused") {
     INFO(path);
     std::vector<std::string> names{"out-00000.safetensors", "config.json"};
     if (std::string(path) == "f42-int3") names.push_back("out-00001.safetensors");
-    const auto result =
-        folder_tool_in_memory(golden_folder(std::string(path) + "/in", names), colibri::make_fmt4_to_fmt2());
+    const auto result = folder_tool_in_memory(golden_folder(std::string(path) + "/in", names),
+                                              colibri::make_fmt4_to_fmt2(false));
     CHECK(mentions(refusal_of(result), word));
   }
   const auto mtp = folder_tool_in_memory(
       golden_folder("f42-mtp-fmt4/in", {"out-00000.safetensors", "out-mtp-00000.safetensors", "config.json"}),
-      colibri::make_fmt4_to_fmt2());
+      colibri::make_fmt4_to_fmt2(false));
   CHECK(mentions(refusal_of(mtp), "MTP"));
   MemoryModel bare;
   bare.files["out-00000.safetensors"] = model_file({{"a", DType::F32, {1}, f32_bytes({1})}});
-  CHECK(mentions(refusal_of(folder_tool_in_memory(bare, colibri::make_fmt4_to_fmt2())), "config.json"));
+  CHECK(mentions(refusal_of(folder_tool_in_memory(bare, colibri::make_fmt4_to_fmt2(false))), "config.json"));
 }
 
 TEST_CASE("headers have the sizes that the original predicts, names counted as it escapes them") {

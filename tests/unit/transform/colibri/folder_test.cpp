@@ -23,7 +23,7 @@ MemoryModel sharded_source(const std::string& path) {
                           "model-00003-of-00003.safetensors", "model.safetensors.index.json"});
 }
 
-std::shared_ptr<const colibri::FolderTool> repack_fp8(bool mtp = false, bool pass_plain = false) {
+std::shared_ptr<const transform::Pipe> repack_fp8(bool mtp = false, bool pass_plain = false) {
   return colibri::make_repack_fp8({.layers = 2, .mtp = mtp, .pass_plain = pass_plain});
 }
 
@@ -60,7 +60,8 @@ constexpr const char* kOutputProjection = "model.layers.0.self_attn.o_proj.weigh
 }  // namespace
 
 TEST_CASE("FP8 repacks to the reference's bytes, main model and MTP layer") {
-  const auto main = folder_tool_in_memory(sharded_source("src-fp8/in"), repack_fp8());
+  const auto main = folder_tool_in_memory(sharded_source("src-fp8/in"), repack_fp8(), nullptr,
+                                          {.command = "colibri repack-fp8"});
   REQUIRE(main.ok());
   check_like_golden(*main, "rp-main/out", {"out-fp8pass-00000.safetensors", "out-fp8pass-00001.safetensors"});
   CHECK(main->copied == kSides);
@@ -272,7 +273,7 @@ TEST_CASE("experts are range-coded to the reference's bytes, manifest included")
   there.files["out-rans-00005.safetensors"] = model_file({{"other", DType::U8, {1}, "x"}});
   CHECK(folder_tool_in_memory(source, colibri::make_rans_repack({}), &there).error().code ==
         ErrorCode::kRefusedOutput);
-  CHECK(folder_tool_in_memory(source, colibri::make_rans_repack({}), &there, {.overwrite = true}).ok());
+  CHECK(folder_tool_in_memory(source, colibri::make_rans_repack({.overwrite = true}), &there).ok());
 }
 
 TEST_CASE("experts that are not per-row int4 are refused by class") {
