@@ -48,10 +48,13 @@ class Rename final : public Pipe {
 
  private:
   static Result<void> check_name(const Stream& stream, const StreamTensor& tensor, const std::string& name) {
-    if (!name.empty() && name != "__metadata__") return {};
+    const bool nul = name.find('\0') != std::string::npos;
+    if (!name.empty() && name != "__metadata__" && !nul) return {};
     return Error{.code = ErrorCode::kRefusedCollision,
                  .message = "Tensor " + stream.described(tensor) + " would be renamed to " +
-                            (name.empty() ? "an empty name." : "the reserved name \"__metadata__\"."),
+                            (nul ? quote_name(name) + ", a name with NUL, where readers in C would end it."
+                             : name.empty() ? "an empty name."
+                                            : "the reserved name \"__metadata__\"."),
                  .file = stream.file_of(tensor.source),
                  .tensor = tensor.name,
                  .found = name};
