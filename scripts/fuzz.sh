@@ -51,7 +51,7 @@ run_one() {
   [ -d "tests/fuzz/corpus/${name%_fuzz}" ] && seeds=tests/fuzz/corpus/${name%_fuzz}
   [ -f "tests/fuzz/$name.args" ] && seeds="$seeds $(grep -v '^#' "tests/fuzz/$name.args" | tr '\n' ' ')"
   # shellcheck disable=SC2086  # lists of words
-  "$bin/$name" "$limit" -timeout=25 -rss_limit_mb=3000 -artifact_prefix="build/fuzz/findings/$name-" -print_final_stats=1 \
+  "$bin/$name" "$limit" -timeout=25 -rss_limit_mb=3000 -entropic=0 -artifact_prefix="build/fuzz/findings/$name-" -print_final_stats=1 \
     $grown $seeds >"$logs/$name.log" 2>&1 && : >"$logs/$name.ok"
 }
 

@@ -71,7 +71,8 @@ void pass_over_data(const std::vector<PackedFile>& files, tftf::LintResult& resu
   tftf::sort_findings(result.findings);
 }
 
-std::string report(tftf::LintResult result) {
+// SARIF tells all rules whatever was found, which takes longer than everything else: one input in sixteen is asked for it.
+std::string report(tftf::LintResult result, bool sarif) {
   tftf::LintReport report;
   report.with_data = true;
   std::vector<tftf::PathFindings> paths(1);
@@ -83,6 +84,7 @@ std::string report(tftf::LintResult result) {
   for (const auto format :
        {tftf::ReportFormat::kText, tftf::ReportFormat::kGithub, tftf::ReportFormat::kJunit,
         tftf::ReportFormat::kSarif, tftf::ReportFormat::kJson}) {
+    if (format == tftf::ReportFormat::kSarif && !sarif) continue;
     // JSON keeps everything raw that it may (spec cli 5), and DEL it may.
     const bool json = format == tftf::ReportFormat::kSarif || format == tftf::ReportFormat::kJson;
     for (const char c : tftf::render_report(report, format))
@@ -99,6 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tftf::LintResult backwards = lint(files, true);
   pass_over_data(files, forwards);
   pass_over_data(files, backwards);
-  require(report(std::move(forwards)) == report(std::move(backwards)));
+  const bool sarif = size % 16 == 0;
+  require(report(std::move(forwards), sarif) == report(std::move(backwards), sarif));
   return 0;
 }
