@@ -118,4 +118,5 @@ test('completion knows the commands that are there', () => {
   const script = node(['completion', 'bash'], root).out;
   expect(script).toContain('repack-fp8');
   expect(script).toContain('quantize');
+  expect(script).not.toContain('rans-verify');
 });

@@ -63,7 +63,8 @@ Node read_tree(const Command& command, Host host) {
   if (!info.words.empty()) node.words.assign(info.words[0].choices.begin(), info.words[0].choices.end());
   if (info.path == "help")
     for (const Command& other : all_commands())
-      if (!other.info->path.empty()) node.words.emplace_back(other.name());
+      if (!other.info->path.empty() && (!other.info->native || host == Host::kNative))
+        node.words.emplace_back(other.name());
   node.is_group = !node.words.empty() || (!node.commands.empty() && info.words.empty());
   return node;
 }
