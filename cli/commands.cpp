@@ -26,6 +26,7 @@ constexpr CommandRun kRuns[] = {
     {"info", run_info},
     {"stats", run_stats},
     {"diff", run_diff},
+    {"adapter info", run_adapter_info},
     {"colibri repack-fp8", run_folder_tool},
     {"colibri rans-repack", run_rans_repack},
     {"colibri resolve", run_resolve},

@@ -23,6 +23,8 @@ export interface CoreModel extends Pump, Handle {
   info(filter: string): string;
   table(): string;
   infoText(options: string): string;
+  adapterInfo(text: boolean): string;
+  noAdapter(): string;
   matches(filter: string): boolean;
   operations(): string;
   sideFiles(): string;
@@ -144,6 +146,8 @@ export interface Core {
   resolve(words: string): string;
   batch(tool: string, text: number, length: number, file: string): string;
   stamps(model: CoreModel, path: string, names: string): string;
+  separateAdapters(entries: string): string;
+  adapterList(documents: string): string;
   openStatistics(model: CoreModel, request: string): CoreValueWork | null;
   openHeatMap(model: CoreModel, request: string): CoreValueWork | null;
   openComparison(left: CoreModel, right: CoreModel, request: string): CoreValueWork | null;
