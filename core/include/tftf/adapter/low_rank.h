@@ -61,6 +61,11 @@ uint64_t write_factor(const KernelTable& kernels, const FactorStack& from, std::
                       std::span<const double> factors, DType to, bool rank_last, std::span<std::byte> scratch,
                       std::byte* out) noexcept;
 
+// The stack as it is (`sum`: its parts, which then have one rank, added in their order), stored likewise. Elements of scale 1
+// keep their bits. Returns how many became infinite.
+uint64_t write_stack(const KernelTable& kernels, const FactorStack& from, bool sum, DType to, bool rank_last,
+                     std::span<std::byte> scratch, std::byte* out) noexcept;
+
 // How many singular values are kept (spec adapters 10).
 struct RankChoice {
   enum class Method : uint8_t { kFixed, kRatio, kCumulative, kFrobenius };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,18 @@ struct Account {
     uint64_t became_infinite = 0;
   };
 
+  // A module of an adapter whose rank was chosen.
+  struct Rank {
+    std::string module;
+    uint64_t before = 0;
+    uint64_t after = 0;
+    std::optional<double> retained{};  // share of the product's norm; nothing where that is not known
+  };
+  // Of an adapter: what became of the input's tensors, and of a difference of its matrices.
+  struct Coverage {
+    uint64_t mapped = 0, unmapped = 0, dropped = 0;
+  };
+
   std::string command;
   std::string input;   // as given
   std::string output;  // as given
@@ -54,6 +67,8 @@ struct Account {
   uint64_t bytes_written = 0;
   std::vector<Layout> layouts;  // found in the input
   std::vector<Merge> merges{};  // in their order
+  std::vector<Rank> ranks{};    // in the order of the modules
+  std::optional<Coverage> coverage{};
   std::vector<File> files;      // of tensors
   std::vector<ConfigChange> config;
   bool config_written = true;  // false: a single file takes no config.json along; what it would have to say

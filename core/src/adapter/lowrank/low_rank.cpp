@@ -197,6 +197,34 @@ class Decomposition {
   double up_scale_ = 1, down_scale_ = 1;
 };
 
+// Where columns [first, first + some) of `count` rows of `length` go.
+struct ChunkPlace {
+  uint64_t count, length, first, some;
+  DType to;
+  bool rank_last;
+};
+
+// Rounds rows of kRowStride into their place; how many became infinite.
+uint64_t store_chunk(const KernelTable& kernels, const double* rows, const ChunkPlace& at, std::byte* out) {
+  const uint64_t size = dtype_bits(at.to) / 8;
+  uint64_t infinite = 0;
+  if (!at.rank_last) {
+    for (uint64_t i = 0; i < at.count; ++i)
+      infinite += cast(kernels, DType::F64, at.to, reinterpret_cast<const std::byte*>(rows + i * kRowStride),
+                       out + (i * at.length + at.first) * size, at.some);
+    return infinite;
+  }
+  double line[kChunk];
+  for (uint64_t j = 0; j < at.some; ++j)
+    for (uint64_t done = 0; done < at.count; done += kChunk) {
+      const uint64_t part = std::min(kChunk, at.count - done);
+      for (uint64_t i = 0; i < part; ++i) line[i] = rows[(done + i) * kRowStride + j];
+      infinite += cast(kernels, DType::F64, at.to, reinterpret_cast<const std::byte*>(line),
+                       out + ((at.first + j) * at.count + done) * size, part);
+    }
+  return infinite;
+}
+
 }  // namespace
 
 uint64_t FactorStack::rank() const {
@@ -221,9 +249,7 @@ uint64_t write_factor(const KernelTable& kernels, const FactorStack& from, std::
   const uint64_t rank = from.rank(), count = factors.size(), length = from.length;
   if (rank == 0 || count == 0) return 0;
   const Workspace w(rank, scratch.data());
-  const uint64_t size = dtype_bits(to) / 8;
   uint64_t infinite = 0;
-  double line[kChunk];
   for (uint64_t first = 0; first < length; first += kChunk) {
     const uint64_t some = std::min(kChunk, length - first);
     load_chunk(kernels, from, first, some, w.rows);
@@ -239,19 +265,24 @@ uint64_t write_factor(const KernelTable& kernels, const FactorStack& from, std::
                        .out_stride = kRowStride});
     for (uint64_t i = 0; i < count; ++i)
       for (uint64_t j = 0; j < some; ++j) w.out[i * kRowStride + j] *= factors[to_size(i)];
-    if (!rank_last) {
-      for (uint64_t i = 0; i < count; ++i)
-        infinite += cast(kernels, DType::F64, to, reinterpret_cast<const std::byte*>(w.out + i * kRowStride),
-                         out + (i * length + first) * size, some);
-      continue;
-    }
-    for (uint64_t j = 0; j < some; ++j)
-      for (uint64_t done = 0; done < count; done += kChunk) {
-        const uint64_t part = std::min(kChunk, count - done);
-        for (uint64_t i = 0; i < part; ++i) line[i] = w.out[(done + i) * kRowStride + j];
-        infinite += cast(kernels, DType::F64, to, reinterpret_cast<const std::byte*>(line),
-                         out + ((first + j) * count + done) * size, part);
-      }
+    infinite += store_chunk(kernels, w.out, {count, length, first, some, to, rank_last}, out);
+  }
+  return infinite;
+}
+
+uint64_t write_stack(const KernelTable& kernels, const FactorStack& from, bool sum, DType to, bool rank_last,
+                     std::span<std::byte> scratch, std::byte* out) noexcept {
+  const uint64_t rank = from.rank(), length = from.length;
+  if (rank == 0) return 0;
+  const uint64_t count = sum ? from.parts[0].rank : rank;
+  const Workspace w(rank, scratch.data());
+  uint64_t infinite = 0;
+  for (uint64_t first = 0; first < length; first += kChunk) {
+    const uint64_t some = std::min(kChunk, length - first);
+    load_chunk(kernels, from, first, some, w.rows);
+    for (uint64_t row = count; row < rank; ++row)
+      for (uint64_t j = 0; j < some; ++j) w.rows[row % count * kRowStride + j] += w.rows[row * kRowStride + j];
+    infinite += store_chunk(kernels, w.rows, {count, length, first, some, to, rank_last}, out);
   }
   return infinite;
 }
