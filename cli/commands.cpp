@@ -30,6 +30,7 @@ constexpr CommandRun kRuns[] = {
     {"adapter resize", run_adapter_resize},
     {"adapter combine", run_adapter_combine},
     {"adapter extract", run_adapter_extract},
+    {"adapter convert", run_adapter_convert},
     {"colibri repack-fp8", run_folder_tool},
     {"colibri rans-repack", run_rans_repack},
     {"colibri resolve", run_resolve},

@@ -20,6 +20,7 @@ int run_adapter_info(Session& session, const CommandLine& line);
 int run_adapter_resize(Session& session, const CommandLine& line);
 int run_adapter_combine(Session& session, const CommandLine& line);
 int run_adapter_extract(Session& session, const CommandLine& line);
+int run_adapter_convert(Session& session, const CommandLine& line);
 int run_formats(Session& session, const CommandLine& line);
 int run_completion(Session& session, const CommandLine& line);
 int run_folder_tool(Session& session, const CommandLine& line);  // converters of colibri

@@ -140,6 +140,7 @@ export interface Core {
   rules(id: string, text: boolean, colour: boolean): string;
   isIndexName(name: string): boolean;
   openFolderTransform(source: CoreModel, existing: CoreModel | null, request: string): CoreTransformation | null;
+  openAdapterConversion(source: CoreModel, base: CoreModel | null, request: string): CoreTransformation | null;
   commandLine(words: string): string;
   completion(shell: string): string;
   formats(text: boolean): string;

@@ -1,5 +1,6 @@
 // Commands of adapters: what one is, and into which other form it is brought.
 #include "command/tables.h"
+#include "tftf/adapter/convert.h"
 
 namespace tftf::command {
 namespace {
@@ -23,6 +24,29 @@ constexpr std::string_view kRankMethods[] = {"sv_ratio", "sv_cumulative", "sv_fr
 constexpr std::string_view kCombineModes[] = {"concat", "svd", "linear"};
 constexpr std::string_view kExtractFamilies[] = {"peft", "kohya"};
 constexpr uint64_t kMostRank = 4096;
+
+// Where the result goes: one file or a folder, never shards.
+constexpr CommandOption kToolOutput{.name = "output",
+                                    .letter = 'o',
+                                    .kind = OptionKind::kPath,
+                                    .shows = "OUT",
+                                    .help = "Folder, or one file when it ends in .safetensors",
+                                    .group = kOutputGroup,
+                                    .required = true};
+constexpr CommandOption kToolDryRun{.name = "dry-run",
+                                    .kind = OptionKind::kFlag,
+                                    .help = "Print the plan and the account, write nothing",
+                                    .group = kOutputGroup};
+constexpr CommandOption kToolOverwrite{.name = "overwrite",
+                                       .kind = OptionKind::kFlag,
+                                       .help = "Replace files of the same names",
+                                       .group = kOutputGroup};
+constexpr CommandOption kToolNoResume{.name = "no-resume",
+                                      .kind = OptionKind::kFlag,
+                                      .help = "Start anew where an earlier run was interrupted",
+                                      .group = kOutputGroup};
+constexpr CommandOption kToolTileSize{
+    .name = "tile-size", .kind = OptionKind::kSize, .shows = "SIZE", .help = "Bytes of one step", .group = ""};
 
 constexpr CommandOption kConvRank{.name = "conv-rank",
                                   .kind = OptionKind::kInteger,
@@ -49,7 +73,12 @@ constexpr CommandOption kResizeOptions[] = {
      .help = "Choose each module's rank by its singular values: those above the largest / P, or as many as "
              "reach the share P of their sum or of their norm, and one more",
      .choices = kRankMethods},
-    {.name = "param", .kind = OptionKind::kNumber, .shows = "P", .help = "P of --method"}};
+    {.name = "param", .kind = OptionKind::kNumber, .shows = "P", .help = "P of --method"},
+    kToolOutput,
+    kToolDryRun,
+    kToolOverwrite,
+    kToolNoResume,
+    kToolTileSize};
 
 constexpr CommandOption kCombineOptions[] = {
     {.name = "input",
@@ -76,7 +105,12 @@ constexpr CommandOption kCombineOptions[] = {
      .kind = OptionKind::kInteger,
      .shows = "N",
      .help = "Rank of the result with --mode svd",
-     .most = kMostRank}};
+     .most = kMostRank},
+    kToolOutput,
+    kToolDryRun,
+    kToolOverwrite,
+    kToolNoResume,
+    kToolTileSize};
 
 constexpr CommandOption kExtractOptions[] = {
     {.name = "original",
@@ -98,7 +132,12 @@ constexpr CommandOption kExtractOptions[] = {
      .choices = kExtractFamilies},
     {.name = "allow-partial",
      .kind = OptionKind::kFlag,
-     .help = "Leave out what differs and fits into no adapter: biases, norms, embeddings"}};
+     .help = "Leave out what differs and fits into no adapter: biases, norms, embeddings"},
+    kToolOutput,
+    kToolDryRun,
+    kToolOverwrite,
+    kToolNoResume,
+    kToolTileSize};
 
 constexpr CommandExample kResizeExamples[] = {
     {"tftf adapter resize -i adapter -o smaller --rank 4"},
@@ -110,6 +149,71 @@ constexpr CommandExample kCombineExamples[] = {
      "the best of rank 4"}};
 constexpr CommandExample kExtractExamples[] = {
     {"tftf adapter extract --original base --tuned merged --rank 4 -o difference"}};
+constexpr std::string_view kTargets[] = {"peft", "kohya", "diffusers", "comfy", "mlx"};
+
+// A family's id, or what is wrong with it.
+std::string check_family(std::string_view value) {
+  if (find_adapter_family(value)) return "";
+  std::string known;
+  for (size_t i = 0; i < kAdapterFamilyCount; ++i)
+    known += (i > 0 ? ", " : "") + std::string(adapter_family_id(static_cast<AdapterFamily>(i)));
+  return "is no family of adapters: " + known;
+}
+std::string check_base_family(std::string_view value) {
+  std::string known;
+  for (const std::string_view id : adapter_base_families()) {
+    if (id == value) return "";
+    known += (known.empty() ? "" : ", ") + std::string(id);
+  }
+  return "is no family of models: " + known;
+}
+
+constexpr CommandOption kConvertOptions[] = {
+    {.name = "input",
+     .letter = 'i',
+     .kind = OptionKind::kPath,
+     .shows = "IN",
+     .help = "Adapter: a file or its folder",
+     .required = true},
+    {.name = "to",
+     .kind = OptionKind::kChoice,
+     .shows = "peft|kohya|diffusers|comfy|mlx",
+     .help = "Family to convert to",
+     .required = true,
+     .choices = kTargets},
+    {.name = "from",
+     .shows = "FAMILY",
+     .help = "Of a file that mixes families: the one to convert (ids as adapter info gives them)",
+     .check = check_family},
+    {.name = "base",
+     .kind = OptionKind::kPath,
+     .shows = "MODEL",
+     .help = "Base model: its names say where the dots of an underscored name are"},
+    {.name = "base-family",
+     .shows = "NAME",
+     .help = "Family of the base model where names do not decide: sd1, sd2, sdxl, sd3, flux.1, ...",
+     .check = check_base_family},
+    {.name = "scale",
+     .kind = OptionKind::kNumber,
+     .shows = "S",
+     .help = "Factor on B*A of an adapter that does not say it"},
+    {.name = "alpha", .kind = OptionKind::kNumber, .shows = "A", .help = "The same as alpha over rank"},
+    {.name = "allow-partial",
+     .kind = OptionKind::kFlag,
+     .help = "Leave out what has no place in the target instead of refusing"},
+    kToolOutput,
+    kToolDryRun,
+    kToolOverwrite,
+    kToolNoResume,
+    kToolTileSize};
+
+constexpr CommandExample kAdapterConvertExamples[] = {
+    {"tftf adapter convert -i style.safetensors --to diffusers -o style-diffusers.safetensors"},
+    {"tftf adapter convert -i style.safetensors --to peft -o style-peft",
+     "a folder with adapter_config.json"},
+    {"tftf adapter convert -i adapter --to mlx -o adapter-mlx"},
+    {"tftf adapter convert -i adapter --to kohya --allow-partial --dry-run -o out.safetensors",
+     "what would be left out?"}};
 
 constexpr CommandInfo kAdapterCommands[] = {
     {.path = "adapter",
@@ -125,10 +229,20 @@ constexpr CommandInfo kAdapterCommands[] = {
      .examples = kAdapterInfoExamples,
      .status =
          "0, 1 when it is not an adapter (what it is instead is on stdout), 2 usage error or PATH missing."},
+    {.path = "adapter convert",
+     .summary = "Bring an adapter into the names, the layout and the scale of another family",
+     .options = kConvertOptions,
+     .about = "Alphas, ranks and scales keep their meaning: alpha tensors, adapter_config.json, or factors "
+              "that have the "
+              "scale in them. Query, key and value are split or joined where the families differ. The "
+              "account says what "
+              "became of each tensor of the input; what has no place in the target is refused, unless "
+              "--allow-partial.",
+     .examples = kAdapterConvertExamples,
+     .status = kConversionStatus},
     {.path = "adapter resize",
      .summary = "Bring an adapter to a lower rank, as near to it as that rank allows",
      .options = kResizeOptions,
-     .writes = true,
      .native = true,
      .about = "The scale of every module stays. What is no pair of factors is copied.",
      .examples = kResizeExamples,
@@ -136,7 +250,6 @@ constexpr CommandInfo kAdapterCommands[] = {
     {.path = "adapter combine",
      .summary = "Add adapters up, each with its weight",
      .options = kCombineOptions,
-     .writes = true,
      .native = true,
      .about = "The result has the family of the first adapter. A module that one of them lacks counts as zero there.",
      .examples = kCombineExamples,
@@ -144,7 +257,6 @@ constexpr CommandInfo kAdapterCommands[] = {
     {.path = "adapter extract",
      .summary = "Make an adapter of the difference of two models",
      .options = kExtractOptions,
-     .writes = true,
      .native = true,
      .about = "Both models are read in strips, several times: memory stays at some vectors per thread.",
      .examples = kExtractExamples,

@@ -28,6 +28,7 @@ struct Planner::State {
   const Checkpoint& checkpoint;
   TransformRequest request;
   SmallValues values;
+  ValueScans scans;
   std::vector<std::shared_ptr<const Pipe>> pipes;
   std::optional<Error> error;  // certain whatever the values are
 
@@ -37,7 +38,7 @@ struct Planner::State {
   std::map<std::string, uint32_t> headers_wanted;  // file to shard
   std::vector<std::string> header_sha256;          // by shard
 
-  State(const Checkpoint& c, TransformRequest r) : checkpoint(c), request(std::move(r)), values(c) {
+  State(const Checkpoint& c, TransformRequest r) : checkpoint(c), request(std::move(r)), values(c), scans(c) {
     header_sha256.resize(checkpoint.shards.size());
     if (request.tool != nullptr) pipes.push_back(request.tool);
     for (const Operation& operation : request.operations) {
@@ -62,6 +63,7 @@ struct Planner::State {
   Result<Stream> pass() {
     layouts = detect_layouts(checkpoint, values);
     Stream next = transform::open_stream(checkpoint, values, layouts, request);
+    next.scans = &scans;
     for (const auto& pipe : pipes) {
       TFTF_TRY(pipe->apply(next));
       for (const transform::StreamTensor& tensor : next.tensors) {
@@ -111,6 +113,7 @@ std::vector<ReadRequest> Planner::want() {
     state.stream.emplace(state.pass());
   }
   std::vector<ReadRequest> requests = state.values.want();
+  for (ReadRequest& scan : state.scans.want()) requests.push_back(std::move(scan));
   if (!requests.empty()) state.due = true;
   if (requests.empty() && state.stream->ok()) requests = state.want_headers();
   return requests;
@@ -122,7 +125,7 @@ void Planner::supply(const ReadRequest& request, Bytes bytes) {
   if (request.range.offset == 0 && header != state.headers_wanted.end()) {
     if (bytes.size() < request.range.length) return fail(request, "the file has become shorter");
     state.header_sha256[header->second] = sha256_hex(bytes);
-  } else {
+  } else if (!state.scans.supply(request, bytes)) {
     state.values.supply(request, bytes);
   }
 }
@@ -134,7 +137,7 @@ void Planner::fail(const ReadRequest& request, const std::string& reason) {
         Error{.code = ErrorCode::kIoRead,
               .message = "The header of " + quote_name(request.file) + " could not be read: " + reason + ".",
               .file = request.file};
-  } else {
+  } else if (!state.scans.fail(request)) {
     state.values.fail(request);
   }
 }

@@ -35,6 +35,17 @@ struct Account {
     uint64_t tensors = 0;   // of the base, that it changed
     uint64_t added = 0;     // tensors that the base did not have
   };
+  // An adapter that was converted into another family's form.
+  struct Converted {
+    std::string from;
+    std::string to;
+    std::string base_family;  // empty: nothing decides
+    uint64_t modules = 0;     // of the result
+    uint64_t mapped = 0;      // tensors of the input; the three are all of them
+    uint64_t unmapped = 0;
+    uint64_t dropped = 0;
+    std::vector<std::string> notes;  // sentences
+  };
   // A tensor in which finite values became infinite.
   struct NonFinite {
     std::string name;
@@ -69,7 +80,8 @@ struct Account {
   std::vector<Merge> merges{};  // in their order
   std::vector<Rank> ranks{};    // in the order of the modules
   std::optional<Coverage> coverage{};
-  std::vector<File> files;      // of tensors
+  std::optional<Converted> converted{};
+  std::vector<File> files;  // of tensors
   std::vector<ConfigChange> config;
   bool config_written = true;  // false: a single file takes no config.json along; what it would have to say
   std::vector<NonFinite> non_finite;
