@@ -38,10 +38,7 @@ Result<std::optional<std::string>> shard_warning(const NativeModel& model,
   return std::optional<std::string>();
 }
 
-struct Destination {
-  OutputTarget target;
-  bool nowhere = false;  // /dev/null of a dry run
-};
+}  // namespace
 
 Result<Destination> choose_destination(const CommandLine& line) {
   Destination destination;
@@ -66,8 +63,6 @@ Result<Destination> choose_destination(const CommandLine& line) {
   }
   return destination;
 }
-
-}  // namespace
 
 void warn_all(const Session& session, const std::vector<std::string>& warnings) {
   const size_t shown = session.common.verbose ? warnings.size() : std::min(warnings.size(), kShownWarnings);

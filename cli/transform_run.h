@@ -27,6 +27,13 @@ Result<void> check_memory(const Session& session, const Plan& plan);
 // Threads, kernels and Ctrl-C.
 ExecuteOptions execute_options(const Session& session);
 
+// Where a line's --output means the result to go. kUsagePath for a file where a folder is needed, and the other way round.
+struct Destination {
+  OutputTarget target;
+  bool nowhere = false;  // /dev/null of a dry run
+};
+Result<Destination> choose_destination(const CommandLine& line);
+
 // The plan's inputs as files.
 std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan);
 

@@ -20,6 +20,136 @@ constexpr CommandExample kAdapterInfoExamples[] = {
     {"tftf adapter info --json adapter/ | jq .ranks"}};
 
 constexpr std::string_view kAdapterTargets[] = {"peft", "kohya", "diffusers", "comfy", "mlx"};
+constexpr std::string_view kShownAdapter = "ADAPTER";
+constexpr std::string_view kRankMethods[] = {"sv_ratio", "sv_cumulative", "sv_fro"};
+constexpr std::string_view kCombineModes[] = {"concat", "svd", "linear"};
+constexpr std::string_view kExtractFamilies[] = {"peft", "kohya"};
+constexpr uint64_t kMostRank = 4096;
+
+// Where the result goes: one file or a folder, never shards.
+constexpr CommandOption kToolOutput{.name = "output",
+                                    .letter = 'o',
+                                    .kind = OptionKind::kPath,
+                                    .shows = "OUT",
+                                    .help = "Folder, or one file when it ends in .safetensors",
+                                    .group = kOutputGroup,
+                                    .required = true};
+constexpr CommandOption kToolDryRun{.name = "dry-run",
+                                    .kind = OptionKind::kFlag,
+                                    .help = "Print the plan and the account, write nothing",
+                                    .group = kOutputGroup};
+constexpr CommandOption kToolOverwrite{.name = "overwrite",
+                                       .kind = OptionKind::kFlag,
+                                       .help = "Replace files of the same names",
+                                       .group = kOutputGroup};
+constexpr CommandOption kToolNoResume{.name = "no-resume",
+                                      .kind = OptionKind::kFlag,
+                                      .help = "Start anew where an earlier run was interrupted",
+                                      .group = kOutputGroup};
+constexpr CommandOption kToolTileSize{
+    .name = "tile-size", .kind = OptionKind::kSize, .shows = "SIZE", .help = "Bytes of one step", .group = ""};
+
+constexpr CommandOption kConvRank{.name = "conv-rank",
+                                  .kind = OptionKind::kInteger,
+                                  .shows = "N",
+                                  .help = "Rank for convolutions larger than 1 x 1; else that of --rank",
+                                  .most = kMostRank};
+
+constexpr CommandOption kResizeOptions[] = {
+    {.name = "input",
+     .letter = 'i',
+     .kind = OptionKind::kPath,
+     .shows = kShownAdapter,
+     .help = "Adapter: a file or its folder",
+     .required = true},
+    {.name = "rank",
+     .kind = OptionKind::kInteger,
+     .shows = "N",
+     .help = "Rank to keep; with --method the most that is kept. A rank never grows",
+     .required = true,
+     .most = kMostRank},
+    kConvRank,
+    {.name = "method",
+     .kind = OptionKind::kChoice,
+     .help = "Choose each module's rank by its singular values: those above the largest / P, or as many as "
+             "reach the share P of their sum or of their norm, and one more",
+     .choices = kRankMethods},
+    {.name = "param", .kind = OptionKind::kNumber, .shows = "P", .help = "P of --method"},
+    kToolOutput,
+    kToolDryRun,
+    kToolOverwrite,
+    kToolNoResume,
+    kToolTileSize};
+
+constexpr CommandOption kCombineOptions[] = {
+    {.name = "input",
+     .letter = 'i',
+     .kind = OptionKind::kPath,
+     .shows = kShownAdapter,
+     .help = "Adapter; once for each of them",
+     .required = true,
+     .repeatable = true},
+    {.name = "weight",
+     .letter = 'w',
+     .kind = OptionKind::kNumber,
+     .shows = "W",
+     .help = "Its weight; as often as -i",
+     .required = true,
+     .repeatable = true},
+    {.name = "mode",
+     .kind = OptionKind::kChoice,
+     .help = "concat: exact, the ranks add up; svd: the best result of --rank; linear: the factors themselves "
+             "are added, as PEFT does it, which is no sum of the adapters",
+     .required = true,
+     .choices = kCombineModes},
+    {.name = "rank",
+     .kind = OptionKind::kInteger,
+     .shows = "N",
+     .help = "Rank of the result with --mode svd",
+     .most = kMostRank},
+    kToolOutput,
+    kToolDryRun,
+    kToolOverwrite,
+    kToolNoResume,
+    kToolTileSize};
+
+constexpr CommandOption kExtractOptions[] = {
+    {.name = "original",
+     .kind = OptionKind::kPath,
+     .shows = "MODEL",
+     .help = "Model before it was tuned",
+     .required = true},
+    {.name = "tuned", .kind = OptionKind::kPath, .shows = "MODEL", .help = "Model afterwards", .required = true},
+    {.name = "rank",
+     .kind = OptionKind::kInteger,
+     .shows = "N",
+     .help = "Rank of the adapter",
+     .required = true,
+     .most = kMostRank},
+    kConvRank,
+    {.name = "to",
+     .kind = OptionKind::kChoice,
+     .help = "Family of the adapter (peft)",
+     .choices = kExtractFamilies},
+    {.name = "allow-partial",
+     .kind = OptionKind::kFlag,
+     .help = "Leave out what differs and fits into no adapter: biases, norms, embeddings"},
+    kToolOutput,
+    kToolDryRun,
+    kToolOverwrite,
+    kToolNoResume,
+    kToolTileSize};
+
+constexpr CommandExample kResizeExamples[] = {
+    {"tftf adapter resize -i adapter -o smaller --rank 4"},
+    {"tftf adapter resize -i adapter -o smaller --rank 8 --method sv_fro --param 0.95",
+     "as many as hold 95 % of the norm, at most 8"}};
+constexpr CommandExample kCombineExamples[] = {
+    {"tftf adapter combine -i adapter -w 0.7 -i adapter -w 0.3 --mode concat -o both"},
+    {"tftf adapter combine -i adapter -w 1 -i adapter -w -0.5 --mode svd --rank 4 -o both",
+     "the best of rank 4"}};
+constexpr CommandExample kExtractExamples[] = {
+    {"tftf adapter extract --original base --tuned merged --rank 4 -o difference"}};
 
 // A family's id, or what is wrong with it.
 std::string check_family(std::string_view value) {
@@ -71,30 +201,11 @@ constexpr CommandOption kAdapterConvertOptions[] = {
     {.name = "allow-partial",
      .kind = OptionKind::kFlag,
      .help = "Leave out what has no place in the target instead of refusing"},
-    {.name = "output",
-     .letter = 'o',
-     .kind = OptionKind::kPath,
-     .shows = "OUT",
-     .help = "Folder, or one file when it ends in .safetensors",
-     .group = kOutputGroup,
-     .required = true},
-    {.name = "dry-run",
-     .kind = OptionKind::kFlag,
-     .help = "Print the plan and the account, write nothing",
-     .group = kOutputGroup},
-    {.name = "overwrite",
-     .kind = OptionKind::kFlag,
-     .help = "Replace files of the same names",
-     .group = kOutputGroup},
-    {.name = "no-resume",
-     .kind = OptionKind::kFlag,
-     .help = "Start anew where an earlier run was interrupted",
-     .group = kOutputGroup},
-    {.name = "tile-size",
-     .kind = OptionKind::kSize,
-     .shows = "SIZE",
-     .help = "Bytes of one step",
-     .group = ""}};
+    kToolOutput,
+    kToolDryRun,
+    kToolOverwrite,
+    kToolNoResume,
+    kToolTileSize};
 
 constexpr CommandExample kAdapterConvertExamples[] = {
     {"tftf adapter convert -i style.safetensors --to diffusers -o style-diffusers.safetensors"},
@@ -128,6 +239,27 @@ constexpr CommandInfo kAdapterCommands[] = {
               "became of each tensor of the input; what has no place in the target is refused, unless "
               "--allow-partial.",
      .examples = kAdapterConvertExamples,
+     .status = kConversionStatus},
+    {.path = "adapter resize",
+     .summary = "Bring an adapter to a lower rank, as near to it as that rank allows",
+     .options = kResizeOptions,
+     .native = true,
+     .about = "The scale of every module stays. What is no pair of factors is copied.",
+     .examples = kResizeExamples,
+     .status = kConversionStatus},
+    {.path = "adapter combine",
+     .summary = "Add adapters up, each with its weight",
+     .options = kCombineOptions,
+     .native = true,
+     .about = "The result has the family of the first adapter. A module that one of them lacks counts as zero there.",
+     .examples = kCombineExamples,
+     .status = kConversionStatus},
+    {.path = "adapter extract",
+     .summary = "Make an adapter of the difference of two models",
+     .options = kExtractOptions,
+     .native = true,
+     .about = "Both models are read in strips, several times: memory stays at some vectors per thread.",
+     .examples = kExtractExamples,
      .status = kConversionStatus},
 };
 

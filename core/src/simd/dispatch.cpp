@@ -13,6 +13,11 @@ bool has_avx2() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
+// What avx512.cpp is compiled for; the builtin asks for the system's consent, too.
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
 #endif
 
 struct Tables {
@@ -22,6 +27,7 @@ struct Tables {
   Tables() {
 #if defined(__x86_64__)
     if (has_avx2()) list[count++] = &simd::kAvx2;
+    if (has_avx512()) list[count++] = &simd::kAvx512;
 #elif defined(__aarch64__)
     list[count++] = &simd::kNeon;  // part of the architecture
 #elif defined(__wasm_simd128__)

@@ -7,7 +7,8 @@ namespace tftf::simd {
 
 extern const KernelTable kScalar;
 #if defined(__x86_64__)
-extern const KernelTable kAvx2;  // needs AVX2 and F16C
+extern const KernelTable kAvx2;    // needs AVX2 and F16C
+extern const KernelTable kAvx512;  // those, and AVX-512 F, BW, DQ and VL
 #endif
 #if defined(__aarch64__)
 extern const KernelTable kNeon;

@@ -13,6 +13,13 @@ std::string counted(uint64_t count, std::string_view singular) {
   return grouped_digits(count) + " " + std::string(singular) + (count == 1 ? "" : "s");
 }
 
+// "99.13 %", rounded down: what is not whole does not look so.
+std::string percent_text(double share) {
+  const auto hundredths = static_cast<uint64_t>(share * 10000);
+  const uint64_t rest = hundredths % 100;
+  return std::to_string(hundredths / 100) + "." + (rest < 10 ? "0" : "") + std::to_string(rest) + " %";
+}
+
 // One line, however the value is nested.
 std::string value_text(const OrderedJson& value) {
   std::string text = value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
@@ -83,6 +90,21 @@ OrderedJson Account::to_json() const {
       root["merges"].push_back(std::move(entry));
     }
   }
+  if (coverage) {
+    root["modules"] = json_integer(uint64_t{ranks.size()});
+    root["coverage"] = {{"mapped", json_integer(coverage->mapped)},
+                        {"unmapped", json_integer(coverage->unmapped)},
+                        {"dropped", json_integer(coverage->dropped)}};
+    root["ranks"] = OrderedJson::array();
+    for (const Rank& rank : ranks) {
+      OrderedJson entry;
+      entry["module"] = rank.module;
+      entry["before"] = json_integer(rank.before);
+      entry["after"] = json_integer(rank.after);
+      entry["retained"] = rank.retained ? json_float(*rank.retained) : OrderedJson();
+      root["ranks"].push_back(std::move(entry));
+    }
+  }
   root["files"] = OrderedJson::array();
   for (const File& file : files) {
     OrderedJson entry;
@@ -135,6 +157,19 @@ std::string Account::to_text(bool all_names) const {
             " left out by its configuration), " + counted(merge.tensors, "tensor") + " changed, " +
             grouped_digits(merge.added) + " added\n";
   }
+  if (coverage) {
+    text += "coverage: " + counted(ranks.size(), "module") + "; of the input's tensors " +
+            grouped_digits(coverage->mapped) + " mapped, " + grouped_digits(coverage->unmapped) + " unmapped, " +
+            grouped_digits(coverage->dropped) + " dropped\n";
+  }
+  const size_t ranks_shown = all_names ? ranks.size() : std::min(ranks.size(), kShownLines);
+  for (size_t i = 0; i < ranks_shown; ++i) {
+    text += "rank: " + escape_text(ranks[i].module) + ": " + grouped_digits(ranks[i].before) + " -> " +
+            grouped_digits(ranks[i].after) +
+            (ranks[i].retained ? ", " + percent_text(*ranks[i].retained) + " of the norm kept\n" : "\n");
+  }
+  if (ranks_shown < ranks.size())
+    text += "rank: " + grouped_digits(ranks.size() - ranks_shown) + " more modules (-v names all)\n";
   if (converted) {
     text += "converted: " + converted->from + " to " + converted->to + ", " +
             counted(converted->modules, "module") + "\n";

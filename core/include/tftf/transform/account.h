@@ -52,6 +52,18 @@ struct Account {
     uint64_t became_infinite = 0;
   };
 
+  // A module of an adapter whose rank was chosen.
+  struct Rank {
+    std::string module;
+    uint64_t before = 0;
+    uint64_t after = 0;
+    std::optional<double> retained{};  // share of the product's norm; nothing where that is not known
+  };
+  // Of an adapter: what became of the input's tensors, and of a difference of its matrices.
+  struct Coverage {
+    uint64_t mapped = 0, unmapped = 0, dropped = 0;
+  };
+
   std::string command;
   std::string input;   // as given
   std::string output;  // as given
@@ -66,6 +78,8 @@ struct Account {
   uint64_t bytes_written = 0;
   std::vector<Layout> layouts;  // found in the input
   std::vector<Merge> merges{};  // in their order
+  std::vector<Rank> ranks{};    // in the order of the modules
+  std::optional<Coverage> coverage{};
   std::optional<Converted> converted{};
   std::vector<File> files;  // of tensors
   std::vector<ConfigChange> config;
