@@ -153,7 +153,8 @@ std::string Account::to_text(bool all_names) const {
     text += "taken from " + escape_text(graft.source) + ": " + counted(graft.taken, "tensor") + ", " +
             counted(graft.bytes, "byte") + ", " + grouped_digits(graft.converted) + " cast or dequantised, " +
             grouped_digits(graft.moved) + " renamed, " + counted(graft.replaced, "tensor") +
-            " of the model replaced" + (graft.names.empty() ? "\n" : ":" + names_text(graft.names, all_names));
+            " of the model replaced" +
+            (graft.names.empty() ? "\n" : ":" + names_text(graft.names, all_names));
     for (const Dropped& group : graft.skipped)
       text += group_text("not taken from " + escape_text(graft.source), group, all_names);
   }

@@ -64,10 +64,10 @@ class Graft final : public Pipe {
     account.replaced = replace(work);
     TFTF_TRY(take(work, account));
     if (account.taken == 0) {
-      stream.warnings.push_back(options_.missing
-                                    ? "The model lacks nothing that " + quote_name(other_->given) +
-                                          " has; its tensors are copied."
-                                    : "--exclude leaves nothing of what --include names; the model's tensors are copied.");
+      stream.warnings.push_back(
+          options_.missing
+              ? "The model lacks nothing that " + quote_name(other_->given) + " has; its tensors are copied."
+              : "--exclude leaves nothing of what --include names; the model's tensors are copied.");
     } else {
       carry_mtp_counts(stream, source, account.names);
       carry_processor_files(stream, *other_);
@@ -135,7 +135,8 @@ class Graft final : public Pipe {
       if (!options_.replace && work.has.count(work.there.name_of(i)) > 0) {
         return Error{.code = ErrorCode::kRefusedCollision,
                      .message = "The model has " + quote_name(work.there.name_of(i)) +
-                                " already; --replace takes that of " + quote_name(other_->given) + " instead.",
+                                " already; --replace takes that of " + quote_name(other_->given) +
+                                " instead.",
                      .file = work.source.file_of(tensor.source),
                      .tensor = tensor.name};
       }
@@ -156,9 +157,9 @@ class Graft final : public Pipe {
       const StreamTensor& left = work.source.tensors[i];
       return Error{.code = ErrorCode::kRefusedMissing,
                    .message = "Only a part of the quantised weight " + quote_name(work.there.name_of(i)) +
-                              " (" + std::string(match->layout) + ") is chosen: " +
-                              quote_name(work.source.tensors[chosen->second].name) + " without " +
-                              quote_name(left.name) + "; codes and scales have to go together.",
+                              " (" + std::string(match->layout) +
+                              ") is chosen: " + quote_name(work.source.tensors[chosen->second].name) +
+                              " without " + quote_name(left.name) + "; codes and scales have to go together.",
                    .file = work.source.file_of(left.source),
                    .tensor = left.name};
     }
@@ -176,12 +177,14 @@ class Graft final : public Pipe {
       if (!work.chosen[i]) continue;
       const StreamTensor& tensor = work.source.tensors[i];
       const QuantMatch* match = work.there.match_of(i);
-      const bool unread =
-          match == nullptr && method && tensor.is_copy() && looks_like_codes(work.source.checkpoint->info(tensor.source));
+      const bool unread = match == nullptr && method && tensor.is_copy() &&
+                          looks_like_codes(work.source.checkpoint->info(tensor.source));
       if (match == nullptr && !unread) continue;
       if (options_.dtype && !unread) continue;
-      if (!options_.dtype && (difference.empty() || (match != nullptr && match->layout == kUnscaledFp8))) continue;
-      const std::string what = unread ? "codes of no known layout" : "quantised (" + std::string(match->layout) + ")";
+      if (!options_.dtype && (difference.empty() || (match != nullptr && match->layout == kUnscaledFp8)))
+        continue;
+      const std::string what =
+          unread ? "codes of no known layout" : "quantised (" + std::string(match->layout) + ")";
       return Error{.code = ErrorCode::kRefusedUnsupported,
                    .message = "Tensor " + work.source.described(tensor) + " is " + what +
                               (options_.dtype ? " and cannot be dequantised."
@@ -263,7 +266,8 @@ class Graft final : public Pipe {
 
   void cast(StreamTensor& tensor) const {
     if (!options_.dtype || tensor.dtype == *options_.dtype) return;
-    if (!is_floating(tensor.dtype) || is_fp8(tensor.dtype) || !can_cast(tensor.dtype, *options_.dtype)) return;
+    if (!is_floating(tensor.dtype) || is_fp8(tensor.dtype) || !can_cast(tensor.dtype, *options_.dtype))
+      return;
     tensor.stages.push_back({.op = &kCastStage, .from = tensor.dtype, .to = *options_.dtype});
     tensor.dtype = *options_.dtype;
   }

@@ -16,33 +16,29 @@ constexpr std::string_view kConfigFile = "config.json";
 constexpr std::string_view kModelOptFile = "hf_quant_config.json";
 
 // What decides how codes are read, beside the method; others (activations, calibration) do not.
-constexpr std::string_view kDeciding[] = {"format",         "weight_block_size",   "bits",
-                                          "w_bit",          "group_size",          "q_group_size",
-                                          "sym",            "zero_point",          "checkpoint_format",
-                                          "version",        "config_groups",       "load_in_4bit",
-                                          "load_in_8bit",   "bnb_4bit_quant_type", "bnb_4bit_use_double_quant",
+constexpr std::string_view kDeciding[] = {"format",       "weight_block_size",   "bits",
+                                          "w_bit",        "group_size",          "q_group_size",
+                                          "sym",          "zero_point",          "checkpoint_format",
+                                          "version",      "config_groups",       "load_in_4bit",
+                                          "load_in_8bit", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant",
                                           "quant_algo"};
 // Of those, where one that is absent means that nothing is said.
 constexpr std::string_view kAlways[] = {"format", "weight_block_size"};
 
-constexpr std::string_view kMtpCounts[] = {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules",
-                                           "mtp_num_layers"};
+constexpr std::string_view kMtpCounts[] = {"num_nextn_predict_layers", "mtp_num_hidden_layers",
+                                           "num_mtp_modules", "mtp_num_layers"};
 
 // By method: the member that lists what is left alone.
 struct ListName {
   std::string_view method;
   std::string_view list;
 };
-constexpr ListName kListNames[] = {{"compressed-tensors", "ignore"},
-                                   {"fp8", "modules_to_not_convert"},
-                                   {"awq", "modules_to_not_convert"},
-                                   {"fbgemm_fp8", "modules_to_not_convert"},
-                                   {"mxfp4", "modules_to_not_convert"},
-                                   {"bitnet", "modules_to_not_convert"},
-                                   {"quanto", "modules_to_not_convert"},
-                                   {"torchao", "modules_to_not_convert"},
-                                   {"bitsandbytes", "llm_int8_skip_modules"},
-                                   {"modelopt", "exclude_modules"}};
+constexpr ListName kListNames[] = {
+    {"compressed-tensors", "ignore"},          {"fp8", "modules_to_not_convert"},
+    {"awq", "modules_to_not_convert"},         {"fbgemm_fp8", "modules_to_not_convert"},
+    {"mxfp4", "modules_to_not_convert"},       {"bitnet", "modules_to_not_convert"},
+    {"quanto", "modules_to_not_convert"},      {"torchao", "modules_to_not_convert"},
+    {"bitsandbytes", "llm_int8_skip_modules"}, {"modelopt", "exclude_modules"}};
 // It looks at the tensors: a module without scales is not quantised.
 constexpr std::string_view kNeedsNoList = "mlx";
 
@@ -98,7 +94,8 @@ std::string quantisation_difference(const QuantConfig& ours, const QuantConfig& 
     const bool always = std::find(std::begin(kAlways), std::end(kAlways), key) != std::end(kAlways);
     if (our_value == their_value || (!always && (our_value.empty() || their_value.empty()))) continue;
     const auto shown = [](const std::string& value) { return value.empty() ? "absent" : escape_text(value); };
-    return "its " + std::string(key) + " is " + shown(their_value) + ", that of the model is " + shown(our_value);
+    return "its " + std::string(key) + " is " + shown(their_value) + ", that of the model is " +
+           shown(our_value);
   }
   return "";
 }
@@ -127,15 +124,16 @@ Result<void> find_plain_lists(Stream& stream, const StreamTensor& tensor) {
                                    [&](const ListName& one) { return one.method == method; });
   const SideFile* beside = method == "modelopt" ? stream.home->side_file(kModelOptFile) : nullptr;
   if (known == std::end(kListNames) || (place.empty() && beside == nullptr)) {
-    return Error{.code = ErrorCode::kRefusedUnsupported,
-                 .message = "Tensor " + stream.described(tensor) +
-                            " is not quantised and the model is: its configuration (" + escape_text(method) +
-                            ") has no list of modules that are left alone, so a reader would take the tensor for "
-                            "quantised. Dequantise the model first, or take the tensor from a source quantised alike.",
-                 .file = stream.file_of(tensor.source),
-                 .tensor = tensor.name,
-                 .expected = "a list of modules that are not quantised",
-                 .found = method};
+    return Error{
+        .code = ErrorCode::kRefusedUnsupported,
+        .message = "Tensor " + stream.described(tensor) +
+                   " is not quantised and the model is: its configuration (" + escape_text(method) +
+                   ") has no list of modules that are left alone, so a reader would take the tensor for "
+                   "quantised. Dequantise the model first, or take the tensor from a source quantised alike.",
+        .file = stream.file_of(tensor.source),
+        .tensor = tensor.name,
+        .expected = "a list of modules that are not quantised",
+        .found = method};
   }
   if (!place.empty()) {
     const JsonValue* section = made.root.is_object() ? &made.root : stream.config();

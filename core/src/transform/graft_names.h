@@ -14,8 +14,9 @@ struct GraftNaming {
 };
 
 struct GraftMatch {
-  uint64_t moved = 0;         // names of the source
-  bool into_wrapper = false;  // the model is the text model of the source, whose configuration holds from here on
+  uint64_t moved = 0;  // names of the source
+  bool into_wrapper =
+      false;  // the model is the text model of the source, whose configuration holds from here on
 };
 
 // kRefusedUnsupported for models of different types.

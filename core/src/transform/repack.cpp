@@ -126,8 +126,7 @@ class Repack final : public Pipe {
     };
     Result<CodeForm> from = format.codes->codes(*work.stream.open, match);
     if (!from) return refused(std::move(from).error());
-    const PackRequest request{weight_name(work.find(match.weight)->name, match.role),
-                              work.stream.config(),
+    const PackRequest request{weight_name(work.find(match.weight)->name, match.role), work.stream.config(),
                               work.stream.checkpoint->info(match.weight).bytes()};
     Result<PackedCodes> packed = to_.codes->pack(*from, request);
     if (!packed) return refused(std::move(packed).error());

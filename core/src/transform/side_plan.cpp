@@ -41,7 +41,8 @@ std::set<std::string> plain_modules(const Stream& stream) {
   constexpr std::string_view kWeight = ".weight";
   std::set<std::string> modules;
   for (const StreamTensor& tensor : stream.tensors) {
-    if (tensor.left_alone && tensor.bundle == 0 && tensor.shape.size() == 2 && ends_with(tensor.name, kWeight))
+    if (tensor.left_alone && tensor.bundle == 0 && tensor.shape.size() == 2 &&
+        ends_with(tensor.name, kWeight))
       modules.insert(tensor.name.substr(0, tensor.name.size() - kWeight.size()));
   }
   return modules;

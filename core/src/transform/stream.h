@@ -26,7 +26,7 @@ struct StreamTensor {
   std::vector<Stage> stages{};  // empty: copied byte for byte
   // Stands for the stored data from here on: a tensor that an adapter has saved whole. Then `stages` are those since.
   std::shared_ptr<const TensorData> provided{};
-  bool added = false;  // there is nothing stored that it replaces; `source` is any tensor
+  bool added = false;       // there is nothing stored that it replaces; `source` is any tensor
   bool left_alone = false;  // a plain weight that has come into a quantised model
   // Codes and scales that one encoding stage writes have a number in common (0: none); the tensor of output 0 has the
   // stages, the others none.
@@ -60,9 +60,9 @@ struct OtherSource {
 struct Stream {
   const Checkpoint* checkpoint = nullptr;
   SmallValues* values = nullptr;
-  const LayoutReport* layouts = nullptr;             // of the checkpoint, and of what was taken from others
+  const LayoutReport* layouts = nullptr;              // of the checkpoint, and of what was taken from others
   std::shared_ptr<const LayoutReport> own_layouts{};  // them, when something was taken
-  std::vector<OtherSource> others{};                 // as the checkpoint has them
+  std::vector<OtherSource> others{};                  // as the checkpoint has them
   // Whose configuration and files beside the tensors count: the checkpoint itself, or one of the others.
   const Checkpoint* home = nullptr;
   // Stands for config.json from here on: what an operation has made of it.

@@ -36,12 +36,12 @@ struct Account {
   };
   // What another model gave.
   struct Graft {
-    std::string source;            // as given
-    uint64_t taken = 0;            // tensors
-    uint64_t bytes = 0;            // of them, as they are written
-    uint64_t converted = 0;        // of them, cast or dequantised
-    uint64_t replaced = 0;         // tensors of the model that gave way
-    uint64_t moved = 0;            // names of the source that were brought to the model's layout
+    std::string source;                // as given
+    uint64_t taken = 0;                // tensors
+    uint64_t bytes = 0;                // of them, as they are written
+    uint64_t converted = 0;            // of them, cast or dequantised
+    uint64_t replaced = 0;             // tensors of the model that gave way
+    uint64_t moved = 0;                // names of the source that were brought to the model's layout
     std::vector<std::string> names{};  // of what was taken, in the result
     std::vector<Dropped> skipped{};    // of the source, by reason
   };

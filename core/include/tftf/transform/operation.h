@@ -54,7 +54,7 @@ struct OptionInfo {
 struct OtherModel {
   std::shared_ptr<const Checkpoint> checkpoint;  // its shards have `place` before their names
   std::string given;                             // as the user wrote it
-  std::string place;                // what the host finds its files by: ends in "//", as no name of a model's file does
+  std::string place;  // what the host finds its files by: ends in "//", as no name of a model's file does
   std::vector<FileEntry> folder{};  // the entries of its folder
 };
 // `place`: a word of the host for the model's folder, without the final "//".
@@ -68,8 +68,8 @@ struct Operation {
     std::string name;
     std::vector<std::string> values;  // OptionInfo::values() of them
   };
-  std::vector<Given> options{};              // in the order given
-  std::shared_ptr<const Adapter> adapter{};  // merge-lora: what its options name, read by the host
+  std::vector<Given> options{};               // in the order given
+  std::shared_ptr<const Adapter> adapter{};   // merge-lora: what its options name, read by the host
   std::shared_ptr<const OtherModel> other{};  // graft: likewise
 
   // The last values of that name, or nothing.
