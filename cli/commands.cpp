@@ -27,6 +27,8 @@ constexpr CommandRun kRuns[] = {
     {"info", run_info},
     {"stats", run_stats},
     {"diff", run_diff},
+    {"adapter info", run_adapter_info},
+    {"adapter convert", run_adapter_convert},
     {"colibri repack-fp8", run_folder_tool},
     {"colibri rans-repack", run_rans_repack},
     {"colibri resolve", run_resolve},

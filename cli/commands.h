@@ -16,6 +16,8 @@ int run_rules(Session& session, const CommandLine& line);
 int run_info(Session& session, const CommandLine& line);
 int run_stats(Session& session, const CommandLine& line);
 int run_diff(Session& session, const CommandLine& line);
+int run_adapter_info(Session& session, const CommandLine& line);
+int run_adapter_convert(Session& session, const CommandLine& line);
 int run_formats(Session& session, const CommandLine& line);
 int run_completion(Session& session, const CommandLine& line);
 int run_folder_tool(Session& session, const CommandLine& line);  // converters of colibri

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "inspection.h"
 #include "terminal.h"
 #include "tftf/base/escape.h"
 #include "tftf/inspect/info.h"
@@ -52,6 +53,8 @@ class SmallReads {
 
 }  // namespace
 
+void serve_small_reads(const NativeModel& model, Inspector& inspector) { SmallReads(model).serve(inspector); }
+
 int run_info(Session& session, const CommandLine& line) {
   const std::string filter = line.value("filter");
   ReaderOptions options;
@@ -62,7 +65,7 @@ int run_info(Session& session, const CommandLine& line) {
   const Checkpoint& checkpoint = model->checkpoint;
   if (const std::optional<Error> nothing = nothing_to_inspect(checkpoint)) return session.fail(*nothing);
   Inspector inspector(checkpoint);
-  SmallReads(*model).serve(inspector);
+  serve_small_reads(*model, inspector);
   const ModelInfo info = inspector.take();
   if (session.common.json) {
     session.print(info_json_text(info, filter));

@@ -91,7 +91,7 @@ Result<std::vector<NamedTensor>> load_torch(const std::string& path) {
   return error;
 }
 
-Result<std::vector<NamedTensor>> load_file(const std::string& path, uint64_t max_header) {
+Result<std::vector<NamedTensor>> load_file(const std::string& path, uint64_t max_header, Metadata& metadata) {
   if (is_torch_file(path)) return load_torch(path);
   ReaderOptions options;
   options.mode = ReadMode::kTransform;
@@ -99,6 +99,7 @@ Result<std::vector<NamedTensor>> load_file(const std::string& path, uint64_t max
   Result<NativeModel> model = read_model(path, options);
   if (!model) return std::move(model).error();
   TensorLoader loader(model->checkpoint);
+  metadata = loader.metadata();
   while (const auto wanted = loader.want()) {
     auto bytes = read_range(model->path_of(wanted->file), wanted->range.offset, wanted->range.length);
     if (!bytes) return std::move(bytes).error();
@@ -194,10 +195,12 @@ Result<std::shared_ptr<const Adapter>> read_adapter(const AdapterRequest& reques
     if (!tokenizer) return std::move(tokenizer).error();
     if (*tokenizer) found->notices.push_back(**std::move(tokenizer));
   }
-  auto tensors =
-      found->distributed ? load_dcp(place, std::move(found->files)) : load_file(place, request.max_header);
+  Metadata metadata;
+  auto tensors = found->distributed ? load_dcp(place, std::move(found->files))
+                                    : load_file(place, request.max_header, metadata);
   if (!tensors) return std::move(tensors).error();
-  return make_adapter(path, std::move(found->file), *std::move(tensors), config, std::move(found->notices));
+  return make_adapter(path, std::move(found->file), *std::move(tensors), config, std::move(found->notices),
+                      std::move(metadata));
 }
 
 Result<std::shared_ptr<const Adapter>> read_sharded_adapter(const ShardedAdapterRequest& request) {
@@ -252,7 +255,8 @@ Result<std::shared_ptr<const Adapter>> read_sharded_adapter(const ShardedAdapter
                                 std::to_string(i) + " and " + std::to_string(seen.size()) + ".",
                      .file = file};
     seen.push_back(*here);
-    auto tensors = load_file(file, request.max_header);
+    Metadata ignored;
+    auto tensors = load_file(file, request.max_header, ignored);
     if (!tensors) return std::move(tensors).error();
     ranks.push_back(*std::move(tensors));
   }

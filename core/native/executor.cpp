@@ -334,6 +334,20 @@ Result<void> create_folders(const ResolvedFolder& folder, std::vector<fs::path>&
   return {};
 }
 
+// Folders inside the output that names of the plan lie in ("unet/adapter_model.safetensors").
+Result<void> create_subfolders(const TargetNames& names, const fs::path& folder,
+                               std::vector<fs::path>& made) {
+  for (const auto* list : {&names.finals, &names.sides})
+    for (const std::string& name : *list)
+      for (size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+        const fs::path at = folder / name.substr(0, slash);
+        std::error_code error;
+        if (fs::create_directory(at, error)) made.push_back(at);
+        if (error) return system_error(ErrorCode::kIoWrite, "create", at.string(), error.value());
+      }
+  return {};
+}
+
 Result<void> check(const Plan& plan, const Inputs& inputs, const OutputTarget& target,
                    const TargetNames& names, const ExecuteOptions& options) {
   TFTF_TRY(check_place(target, names, inputs.fingerprints(), options));
@@ -403,6 +417,9 @@ Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs, const
     return error;
   };
   if (auto created = create_folders(*resolved, made); !created.ok()) return undo(std::move(created).error());
+  const TargetNames names = target_names(plan, target, options);
+  if (auto created = create_subfolders(names, resolved->path(), made); !created.ok())
+    return undo(std::move(created).error());
   // By the name that was given, for messages; "missing/../out" works only without its detour.
   const std::string given = target_folder(target);
   auto folder = open_output_folder(resolved->missing.empty() ? given : resolved->path());

@@ -201,7 +201,8 @@ class PosixFolder : public OutputFolder {
     if (retry([&] { return ::renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()); }) != 0)
       return system_error(ErrorCode::kIoWrite, "rename " + quote_name(path_of(from)) + " to", path_of(to),
                           errno);
-    return {};
+    const size_t slash = to.rfind('/');
+    return slash == std::string::npos ? Result<void>() : sync_subfolder(to.substr(0, slash));
   }
 
   Result<void> remove(const std::string& name) override {
@@ -224,6 +225,16 @@ class PosixFolder : public OutputFolder {
   }
 
  private:
+  // sync() reaches the folder itself alone.
+  Result<void> sync_subfolder(const std::string& name) {
+    Descriptor fd(
+        retry([&] { return ::openat(fd_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (!fd) return system_error(ErrorCode::kIoWrite, "open", path_of(name), errno);
+    if (retry([&] { return ::fsync(fd.get()); }) != 0 && errno != EINVAL)
+      return system_error(ErrorCode::kIoWrite, "sync", path_of(name), errno);
+    return {};
+  }
+
   std::string path_;
   Descriptor fd_;
 };

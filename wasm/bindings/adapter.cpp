@@ -90,6 +90,7 @@ void AdapterLoad::fail(uint32_t id, const std::string& reason) {
 }
 
 void AdapterLoad::end() {
+  if (loader_) metadata_ = loader_->metadata();
   ranks_.push_back(distributed_ ? need(distributed_->take()) : loader_->take());
   distributed_.reset();
   loader_.reset();
@@ -113,7 +114,7 @@ void AdapterLoad::make(const std::string& request) {
                                          std::move(notices)));
   } else {
     adapter_ = need(make_adapter(text_of(given, "given"), std::move(files.at(0)), std::move(ranks_.at(0)),
-                                 config_, std::move(notices)));
+                                 config_, std::move(notices), std::move(metadata_)));
   }
   ranks_.clear();
 }

@@ -54,6 +54,7 @@ class AdapterLoad {
   Requests<ReadRequest> requests_;
   std::vector<std::vector<NamedTensor>> ranks_;
   std::optional<AdapterConfigText> config_;
+  Metadata metadata_;
   std::shared_ptr<const Adapter> adapter_;
   std::string header_;
 };

@@ -4,6 +4,7 @@
 #include "tftf/command/colibri_request.h"
 #include "tftf/command/format_list.h"
 #include "tftf/command/help.h"
+#include "tftf/inspect/adapter_info.h"
 
 namespace tftf::wasm {
 namespace {
@@ -67,6 +68,21 @@ std::string stamps(const Model& model, const std::string& path, const std::strin
   return answer_text(need(colibri::query_stamps(model.checkpoint(), path, list)));
 }
 
+// A folder's entries to the names of those that `adapter info` tells one by one.
+std::string separate(const std::string& entries) {
+  std::vector<FileEntry> files;
+  for (const JsonValue& entry : parse_argument(entries).elements) files.push_back(file_entry(entry));
+  return json_text(OrderedJson(separate_adapters(files)));
+}
+
+// The documents of several, as JSON texts, to one that has them all.
+std::string adapter_list(const std::string& texts) {
+  OrderedJson list = OrderedJson::array();
+  for (const JsonValue& text : parse_argument(texts).elements)
+    list.push_back(OrderedJson::parse(text.text));
+  return json_text(OrderedJson{{"adapters", std::move(list)}});
+}
+
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(tftf_command) {
@@ -77,6 +93,8 @@ EMSCRIPTEN_BINDINGS(tftf_command) {
   function("resolve", guard<&resolve>);
   function("batch", guard<&batch>);
   function("stamps", guard<&stamps>);
+  function("separateAdapters", guard<&separate>);
+  function("adapterList", guard<&adapter_list>);
 }
 
 }  // namespace tftf::wasm

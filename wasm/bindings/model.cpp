@@ -2,6 +2,7 @@
 
 #include "tftf/base/error_json.h"
 #include "tftf/base/escape.h"
+#include "tftf/inspect/adapter_info.h"
 #include "tftf/transform/operation.h"
 
 namespace tftf::wasm {
@@ -102,6 +103,11 @@ std::string Model::info_text(const std::string& options) {
   return tftf::info_text(inspected(), text);
 }
 
+std::string Model::adapter_info(bool text) {
+  return text ? adapter_info_text(inspected()) : json_text(adapter_info_json(inspected()));
+}
+std::string Model::no_adapter() { return text_of_error(tftf::no_adapter(inspected())); }
+
 bool Model::matches(const std::string& filter) { return !filtered_rows(inspected(), filter).empty(); }
 
 std::string Model::operations() const { return json_text(operations_json(checkpoint_.get())); }
@@ -175,6 +181,8 @@ EMSCRIPTEN_BINDINGS(tftf_model) {
       .function("info", guard<&Model::info>)
       .function("table", guard<&Model::table>)
       .function("infoText", guard<&Model::info_text>)
+      .function("adapterInfo", guard<&Model::adapter_info>)
+      .function("noAdapter", guard<&Model::no_adapter>)
       .function("matches", guard<&Model::matches>)
       .function("operations", guard<&Model::operations>)
       .function("sideFiles", guard<&Model::side_files>)

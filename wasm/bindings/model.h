@@ -37,6 +37,8 @@ class Model {
   // {"names", "file", "dtype", …}: the rows of info as columns, see TensorTable in src/checkpoint.ts.
   std::string table();
   std::string info_text(const std::string& options);
+  std::string adapter_info(bool text);
+  std::string no_adapter();
   bool matches(const std::string& filter);
   std::string operations() const;
   // [{"name", "text"}]

@@ -8,7 +8,9 @@
 #include "border.h"
 #include "model.h"
 #include "tftf/checkpoint/lone_shard.h"
+#include "tftf/command/adapter_request.h"
 #include "tftf/command/colibri_request.h"
+#include "tftf/transform/adapter_tool.h"
 #include "tftf/command/command_line.h"
 #include "tftf/simd/kernels.h"
 #include "tftf/transform/planner.h"
@@ -391,6 +393,23 @@ Transformation* open_folder_transform(const Model& source, const Model* existing
   return new Transformation(source.checkpoint(), std::move(out));
 }
 
+// For a line of `adapter convert`: {"words", "input", "output", "singleName", "dryRun", "tileBytes"}. `base`: what --base
+// names, or null; it must outlive the plan.
+Transformation* open_adapter_conversion(const Model& source, const Model* base, const std::string& request) {
+  const JsonValue given = parse_argument(request);
+  const std::vector<std::string> words = texts_of(given, "words");
+  const CommandLine line = need(read_command_line(Program::kTftf, Host::kNode, words));
+  TransformRequest out;
+  out.command = line.command->info->path;
+  out.tool = make_adapter_conversion(need(adapter_convert_options(
+      line, base == nullptr ? nullptr : &base->checkpoint(), text_of(given, "singleName"))));
+  out.input = text_of(given, "input");
+  out.output = text_of(given, "output");
+  out.dry_run = flag_of(given, "dryRun");
+  out.tile_bytes = number_of(given, "tileBytes", kDefaultTileBytes);
+  return new Transformation(source.checkpoint(), std::move(out));
+}
+
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(tftf_transform) {
@@ -398,6 +417,7 @@ EMSCRIPTEN_BINDINGS(tftf_transform) {
   function("openTransform", guard<&open_transform>, allow_raw_pointers());
   function("checkOperation", guard<&check_given>);
   function("openFolderTransform", guard<&open_folder_transform>, allow_raw_pointers());
+  function("openAdapterConversion", guard<&open_adapter_conversion>, allow_raw_pointers());
   class_<Transformation>("Transformation")
       .function("want", guard<&Transformation::want>)
       .function("supply", guard<&Transformation::supply>)

@@ -62,6 +62,10 @@ export interface Checkpoint {
   /** info().tensors as columns; offsets beyond 2^53 are rounded. */
   table(): TensorTable;
   infoText(options?: InfoTextOptions): string;
+  /** `adapter info` of it: the JSON document, or lines for people. */
+  adapterInfo(text?: boolean): string;
+  /** Why it is no adapter; null when it is one. */
+  noAdapter(): TftfError | null;
   /** Some tensor's name holds this text. */
   matches(filter: string): boolean;
   /** Why no weight file is sound; null when one is. */

@@ -23,6 +23,8 @@ export interface CoreModel extends Pump, Handle {
   info(filter: string): string;
   table(): string;
   infoText(options: string): string;
+  adapterInfo(text: boolean): string;
+  noAdapter(): string;
   matches(filter: string): boolean;
   operations(): string;
   sideFiles(): string;
@@ -139,12 +141,15 @@ export interface Core {
   rules(id: string, text: boolean, colour: boolean): string;
   isIndexName(name: string): boolean;
   openFolderTransform(source: CoreModel, existing: CoreModel | null, request: string): CoreTransformation | null;
+  openAdapterConversion(source: CoreModel, base: CoreModel | null, request: string): CoreTransformation | null;
   commandLine(words: string): string;
   completion(shell: string): string;
   formats(text: boolean): string;
   resolve(words: string): string;
   batch(tool: string, text: number, length: number, file: string): string;
   stamps(model: CoreModel, path: string, names: string): string;
+  separateAdapters(entries: string): string;
+  adapterList(documents: string): string;
   openStatistics(model: CoreModel, request: string): CoreValueWork | null;
   openHeatMap(model: CoreModel, request: string): CoreValueWork | null;
   openComparison(left: CoreModel, right: CoreModel, request: string): CoreValueWork | null;

@@ -25,6 +25,11 @@ class OpenCheckpoint implements Checkpoint {
   infoText(options: InfoTextOptions = {}): string {
     return call(this.core, () => this.model.infoText(argument(options)));
   }
+  adapterInfo(text = false): string { return call(this.core, () => this.model.adapterInfo(text)); }
+  noAdapter(): TftfError | null {
+    const text = call(this.core, () => this.model.noAdapter());
+    return text === '' ? null : errorOf(text);
+  }
   matches(filter: string): boolean { return call(this.core, () => this.model.matches(filter)); }
   broken(): TftfError | null {
     const text = call(this.core, () => this.model.broken());

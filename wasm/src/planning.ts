@@ -239,3 +239,50 @@ export async function planFolder(tree: SourceTree, existing: SourceTree | undefi
     throw error;
   }
 }
+
+export interface AdapterRequest {
+  /** The command line of `adapter convert`. */
+  words: string[];
+  output: string;
+  /** The one file that is written; absent: a folder. */
+  singleName?: string | undefined;
+  dryRun: boolean;
+  maxHeader?: number | undefined;
+  tileBytes?: number | undefined;
+}
+
+/** Plans the conversion of an adapter. `base`: the model whose names decide, where one is given. */
+export async function planAdapter(tree: SourceTree, base: SourceTree | undefined, request: AdapterRequest,
+  options: TaskOptions = {}): Promise<PlannedTransform> {
+  const core = await loadCore();
+  const task = new Task(options);
+  const files = new OpenFiles(tree);
+  const models: CoreModel[] = [];
+  let transformation: CoreTransformation | undefined;
+  const read = async (from: OpenFiles) => {
+    models.push(await readModel(core, from, { strict: true, maxHeader: request.maxHeader }, task));
+  };
+  try {
+    await read(files);
+    if (base !== undefined) {
+      const others = new OpenFiles(base);
+      try {
+        await read(others);
+      } finally {
+        await others.close();
+      }
+    }
+    const { words, output, singleName, dryRun } = request;
+    transformation = call(core, () => core.openAdapterConversion(models[0]!, models[1] ?? null, argument({
+      words, input: tree.given, output, singleName: singleName ?? '', dryRun, tileBytes: request.tileBytes ?? null,
+    })));
+    await serve(core, transformation, files, task);
+    call(core, () => transformation!.take());
+    return new PlannedTransform(core, models[0]!, transformation, files, singleName ?? null, false, new Map(), models[1]);
+  } catch (error) {
+    transformation?.delete();
+    for (const model of models) model.delete();
+    await files.close();
+    throw error;
+  }
+}

@@ -20,8 +20,9 @@ Error adapter_error(ErrorCode code, const std::string& file, std::string what, s
           .tensor = std::move(tensor)};
 }
 
-// Names of other families would be read as plain tensors of no module.
-Result<void> check_family(const std::string& file, const std::vector<NamedTensor>& tensors, bool configured) {
+// Names of other families would be read as plain tensors of no module. Whether they are such; refused are those that no
+// base can place.
+Result<bool> is_foreign(const std::string& file, const std::vector<NamedTensor>& tensors, bool configured) {
   std::vector<std::string_view> names;
   for (const NamedTensor& tensor : tensors) names.push_back(tensor.name);
   const AdapterFileFacts facts = adapter_file_facts(names);
@@ -36,16 +37,19 @@ Result<void> check_family(const std::string& file, const std::vector<NamedTensor
         continue;
       case AdapterFamily::kDiffusersPeft:
         if (configured) continue;  // a model whose own names begin like those of diffusers
-        break;
+        return true;
+      case AdapterFamily::kControlLora:
+      case AdapterFamily::kCloneofsimo:
+      case AdapterFamily::kRawIndexed:
+        return adapter_error(ErrorCode::kRefusedUnsupported, file,
+                             "is of the family " + std::string(adapter_family_id(parsed->family)) + " (" +
+                                 quote_name(name) + "), whose modules no name ties to a base",
+                             std::string(name));
       default:
-        break;
+        return true;
     }
-    return adapter_error(ErrorCode::kRefusedUnsupported, file,
-                         "is of the family " + std::string(adapter_family_id(parsed->family)) + " (" +
-                             quote_name(name) + "), not PEFT; adapter convert --to peft makes one of it",
-                         std::string(name));
   }
-  return {};
+  return false;
 }
 
 // A whole model reads like an adapter that has saved every tensor; merged, it would take the model's place.
@@ -94,7 +98,7 @@ const TensorData* Adapter::find(std::string_view name) const {
 Result<std::shared_ptr<const Adapter>> make_adapter(std::string given, std::string file,
                                                     std::vector<NamedTensor> tensors,
                                                     const std::optional<AdapterConfigText>& config,
-                                                    std::vector<std::string> notices) {
+                                                    std::vector<std::string> notices, Metadata metadata) {
   auto adapter = std::make_shared<Adapter>();
   adapter->given = std::move(given);
   adapter->file = std::move(file);
@@ -109,8 +113,14 @@ Result<std::shared_ptr<const Adapter>> make_adapter(std::string given, std::stri
     return adapter_error(ErrorCode::kRefusedCollision, adapter->file,
                          "has two tensors of the name " + quote_name(twin->name), twin->name);
   }
-  TFTF_TRY(check_family(adapter->file, tensors, config.has_value()));
-  if (config) {
+  const Result<bool> foreign = is_foreign(adapter->file, tensors, config.has_value());
+  if (!foreign) return foreign.error();
+  if (*foreign) {
+    adapter->foreign = true;
+    adapter->metadata = std::move(metadata);
+    if (config) adapter->config_text = config->text;
+    adapter->config = default_peft_config();
+  } else if (config) {
     Result<PeftConfig> read = read_config(*config);
     if (!read) return std::move(read).error();
     adapter->config = *std::move(read);
@@ -121,6 +131,10 @@ Result<std::shared_ptr<const Adapter>> make_adapter(std::string given, std::stri
   adapter->fingerprint = fingerprint_of(tensors, config ? config->text : "");
   adapter->tensors = std::move(tensors);
   return std::shared_ptr<const Adapter>(std::move(adapter));
+}
+
+Metadata TensorLoader::metadata() const {
+  return checkpoint_->shards.empty() ? Metadata() : checkpoint_->shards.front().header.metadata;
 }
 
 std::optional<ReadRequest> TensorLoader::want() const {

@@ -12,6 +12,7 @@ namespace tftf::fitting {
 
 void put_cut(AdapterRecipe& into, const Cut& cut, uint64_t rows, uint64_t cols, const Place& place) {
   into.pieces.push_back({.source = cut.source,
+                         .width = cut.width,
                          .row = cut.row,
                          .col = cut.col,
                          .rows = rows,

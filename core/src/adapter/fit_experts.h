@@ -20,6 +20,7 @@ inline std::string_view expert_part_name(const ExpertKind& kind, ExpertName::Par
 // A rectangle of a stored factor, whose rows and columns may be some way apart there and in the result.
 struct Cut {
   TensorRef source{};
+  uint64_t width = 0;  // columns of the factor
   uint64_t row = 0, col = 0, row_step = 1, col_step = 1;
   bool transposed = false;
 };

@@ -111,9 +111,14 @@ class FlatFit {
   Cut upper(const FactorPair& pair, const FlatReading& reading, uint64_t rank, uint64_t expert, uint64_t row,
             uint64_t step, uint64_t first) const {
     if (reading.crosswise)
-      return {
-          .source = pair.a, .row = expert * rank + first, .col = row, .col_step = step, .transposed = true};
+      return {.source = pair.a,
+              .width = fit_.input.info(pair.a).shape[1],
+              .row = expert * rank + first,
+              .col = row,
+              .col_step = step,
+              .transposed = true};
     return {.source = pair.b,
+            .width = fit_.input.info(pair.b).shape[1],
             .row = row,
             .col = first * reading.experts + expert,
             .row_step = step,
@@ -123,10 +128,11 @@ class FlatFit {
             uint64_t first) const {
     if (reading.crosswise)
       return {.source = pair.b,
+              .width = fit_.input.info(pair.b).shape[1],
               .col = first * reading.experts + expert,
               .col_step = reading.experts,
               .transposed = true};
-    return {.source = pair.a, .row = expert * rank + first};
+    return {.source = pair.a, .width = fit_.input.info(pair.a).shape[1], .row = expert * rank + first};
   }
 
   // Whether gate and up use ranks of their own: the second half of gate's columns and the first half of up's are zero, for

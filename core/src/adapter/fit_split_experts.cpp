@@ -189,15 +189,17 @@ class SplitFit {
         const bool lower_too = !second || wide != rank;
         if (crosswise) {
           // A' = B^T and B' = A^T of each expert.
-          put_cut(made.a, {.source = pair.b, .transposed = true}, rank, part_rows,
-                  {.row = e * wide + first, .col = row, .col_step = step});
+          put_cut(made.a, {.source = pair.b, .width = fit_.input.info(pair.b).shape[1], .transposed = true},
+                  rank, part_rows, {.row = e * wide + first, .col = row, .col_step = step});
           if (second && wide == rank) continue;
-          put_cut(made.b, {.source = pair.a, .transposed = true}, in, rank,
-                  {.col = first * experts + e, .col_step = experts});
+          put_cut(made.b, {.source = pair.a, .width = fit_.input.info(pair.a).shape[1], .transposed = true},
+                  in, rank, {.col = first * experts + e, .col_step = experts});
           continue;
         }
-        if (lower_too) put_cut(made.a, {.source = pair.a}, rank, in, {.row = e * wide + first});
-        put_cut(made.b, {.source = pair.b}, part_rows, rank,
+        if (lower_too)
+          put_cut(made.a, {.source = pair.a, .width = fit_.input.info(pair.a).shape[1]}, rank, in,
+                  {.row = e * wide + first});
+        put_cut(made.b, {.source = pair.b, .width = fit_.input.info(pair.b).shape[1]}, part_rows, rank,
                 {.row = row, .col = first * experts + e, .row_step = step, .col_step = experts});
       }
     }

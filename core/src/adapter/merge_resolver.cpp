@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "adapter/foreign_adapter.h"
 #include "adapter/merge_names.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
@@ -336,7 +337,15 @@ namespace tftf {
 Result<MergeResolution> resolve_merge(const std::shared_ptr<const Adapter>& adapter,
                                       std::span<const TensorView> base, const MergeOptions& options,
                                       const MergeModel& model) {
-  return merging::Resolver(adapter, base, options, model).resolve();
+  if (!adapter->foreign) return merging::Resolver(adapter, base, options, model).resolve();
+  const Result<std::shared_ptr<const Adapter>> adapted = adapt_to_base(adapter, base);
+  if (!adapted) return adapted.error();
+  Result<MergeResolution> resolution = merging::Resolver(*adapted, base, options, model).resolve();
+  if (resolution.ok()) {
+    resolution->adapted = *adapted;
+    for (const std::string& notice : (*adapted)->notices) resolution->notices.push_back(notice);
+  }
+  return resolution;
 }
 
 }  // namespace tftf

@@ -5,27 +5,12 @@
 #include <set>
 #include <unordered_map>
 
-#include "adapter/scalar_value.h"
-#include "tftf/adapter/targeting.h"
 #include "tftf/base/escape.h"
 
 namespace tftf {
 namespace {
 
-constexpr std::string_view kScales[] = {"alpha", "config", "metadata", "implicit", "unknown"};
 constexpr std::string_view kKinds[] = {"adapter", "checkpoint", "embedding", "unknown"};
-// Patterns of a configuration are regular expressions, tried on every module.
-constexpr uint64_t kMaxPatternTries = 2'000'000;
-
-const JsonValue* adapter_config(const Checkpoint& checkpoint) {
-  const SideFile* file = checkpoint.side_file("adapter_config.json");
-  return file && !file->document.error && file->document.root.is_object() ? &file->document.root : nullptr;
-}
-
-bool is_mlx_config(const JsonValue& config) {
-  return !config.get("peft_type") && (config.get("fine_tune_type") || config.get("lora_parameters"));
-}
-
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out)
@@ -37,11 +22,6 @@ std::string number_text(double value) {
   if (value == std::floor(value) && std::fabs(value) < 9007199254740992.0)
     return std::to_string(static_cast<int64_t>(value));
   return json_float(value).dump();
-}
-
-bool is_peft(AdapterFamily family) {
-  return family == AdapterFamily::kPeft || family == AdapterFamily::kPeftNamed ||
-         family == AdapterFamily::kPeftBare || family == AdapterFamily::kFalKontext;
 }
 
 class Surveyor {
@@ -66,9 +46,6 @@ class Surveyor {
   void name_other_method();
   void count();
   void find_alphas();
-  void find_config_alphas();
-  bool find_metadata_alphas();
-  void add_alpha(double value) { ++alphas_[value]; }
   void decide_kind();
 
   const Checkpoint& checkpoint_;
@@ -76,8 +53,6 @@ class Surveyor {
   AdapterSurvey out_;
   std::string base_evidence_;
   std::map<AdapterFamily, uint64_t> saved_;  // plain tensors by the family that explains them
-  std::map<double, uint64_t> alphas_;
-  uint64_t alpha_tensors_ = 0;
 };
 
 void Surveyor::collect() {
@@ -94,6 +69,7 @@ void Surveyor::collect() {
     }
     if (parsed->part == AdapterPart::kSaved) {
       ++saved_[parsed->family];
+      out_.saved.emplace_back(parsed->family, checkpoint_.order[i]);
       continue;
     }
     const auto [found, fresh] =
@@ -144,16 +120,17 @@ void Surveyor::choose_families() {
   out_.ambiguous = out_.families.size() > 1;
   // Plain tensors are explained by an adapter's prefix only where there is such an adapter.
   for (const auto& [family, count] : saved_) {
-    const bool ours = std::any_of(
-        out_.families.begin(), out_.families.end(),
-        [family = family](AdapterFamily one) { return one == family || (is_peft(one) && is_peft(family)); });
-    if (!ours && !(is_peft(family) && adapter_config(checkpoint_))) out_.unexplained += count;
+    const bool ours =
+        std::any_of(out_.families.begin(), out_.families.end(), [family = family](AdapterFamily one) {
+          return one == family || (is_peft_family(one) && is_peft_family(family));
+        });
+    if (!ours && !(is_peft_family(family) && adapter_config_of(checkpoint_))) out_.unexplained += count;
   }
 }
 
 // A peft_type that is taken apart nowhere: its lower-case name is the form.
 void Surveyor::name_other_method() {
-  const JsonValue* config = adapter_config(checkpoint_);
+  const JsonValue* config = adapter_config_of(checkpoint_);
   const auto type = config ? config->string("peft_type") : std::nullopt;
   if (!type || !out_.modules.empty() || checkpoint_.order.empty()) return;
   const std::string form = lower(*type);
@@ -203,92 +180,14 @@ void Surveyor::count() {
                    [](const auto& a, const auto& b) { return a.second > b.second; });
 }
 
-bool Surveyor::find_metadata_alphas() {
-  for (const Shard& shard : checkpoint_.shards)
-    for (const auto& [key, value] : shard.header.metadata) {
-      if (key == "lora_adapter_metadata") {
-        const JsonDocument json = parse_json(value, JsonDialect::kPython);
-        if (json.error || !json.root.is_object()) continue;
-        for (const auto& [name, entry] : json.root.members) {
-          constexpr std::string_view kAlpha = "lora_alpha";
-          const bool ends =
-              name.size() >= kAlpha.size() && name.substr(name.size() - kAlpha.size()) == kAlpha;
-          if (!ends || !entry.as_double()) continue;
-          const std::string prefix = name.substr(0, name.size() - kAlpha.size());
-          for (const AdapterModule& module : out_.modules)
-            if (module.name.substr(0, prefix.size()) == prefix) add_alpha(*entry.as_double());
-        }
-        if (!alphas_.empty()) return true;
-      }
-    }
-  for (const char* wanted : {"lora_alpha", "network_alpha", "alpha", "ss_network_alpha"})
-    for (const Shard& shard : checkpoint_.shards)
-      for (const auto& [key, value] : shard.header.metadata) {
-        if (key != wanted) continue;
-        const double alpha = json_double(value);
-        if (value.empty() || value.find_first_not_of("0123456789.eE+-") != std::string::npos || !(alpha > 0))
-          continue;
-        for (size_t i = 0; i < out_.modules.size(); ++i) add_alpha(alpha);
-        return true;
-      }
-  return false;
-}
-
-void Surveyor::find_config_alphas() {
-  const SideFile* file = checkpoint_.side_file("adapter_config.json");
-  const JsonValue& root = file->document.root;
-  const bool lycoris = std::any_of(out_.forms.begin(), out_.forms.end(), [](const auto& form) {
-    return form.first == "loha" || form.first == "lokr";
-  });
-  const std::optional<double> plain = root.number(lycoris ? "alpha" : "lora_alpha");
-  const JsonValue* patterns = root.get("alpha_pattern");
-  const uint64_t tries = patterns ? patterns->members.size() * out_.modules.size() : 0;
-  if (tries > 0 && tries <= kMaxPatternTries) {
-    const Result<PeftConfig> config = read_peft_config(file->name, root);
-    if (config.ok()) {
-      const Result<Targeting> targeting = Targeting::compile(*config);
-      for (const AdapterModule& module : out_.modules) {
-        std::string_view path = module.name;
-        for (std::string_view prefix : {"base_model.model.", "base_model."})
-          if (path.substr(0, prefix.size()) == prefix) {
-            path.remove_prefix(prefix.size());
-            break;
-          }
-        const Result<std::optional<double>> alpha =
-            targeting.ok() ? targeting->alpha(path) : Result<std::optional<double>>(plain);
-        if (alpha.ok() && *alpha) add_alpha(**alpha);
-      }
-      return;
-    }
-  }
-  if (tries > kMaxPatternTries)
-    out_.evidence.emplace_back("alpha_pattern has too many keys to be tried here");
-  if (plain)
-    for (size_t i = 0; i < out_.modules.size(); ++i) add_alpha(*plain);
-}
-
 void Surveyor::find_alphas() {
-  for (const AdapterModule& module : out_.modules) {
-    const std::optional<TensorRef> tensor = module.find(AdapterPart::kAlpha);
-    if (!tensor) continue;
-    ++alpha_tensors_;
-    const TensorInfo& info = checkpoint_.info(*tensor);
-    const std::optional<Bytes> bytes = info.bytes() <= 8 ? values_.get(*tensor) : std::nullopt;
-    if (const auto value = bytes ? scalar_value(info.dtype, *bytes) : std::nullopt) add_alpha(*value);
-  }
-  const JsonValue* config = adapter_config(checkpoint_);
-  const bool config_family = out_.family && (is_peft(*out_.family) || *out_.family == AdapterFamily::kMlx);
-  if (alpha_tensors_ > 0) {
-    out_.scale = AdapterScale::kAlpha;
-  } else if (config && config_family) {
-    out_.scale = AdapterScale::kConfig;
-    if (!is_mlx_config(*config)) find_config_alphas();
-  } else if (find_metadata_alphas()) {
-    out_.scale = AdapterScale::kMetadata;
-  } else if (out_.family && !config_family && *out_.family != AdapterFamily::kRawIndexed) {
-    out_.scale = AdapterScale::kImplicit;
-  }
-  for (const auto& [value, count] : alphas_) out_.alphas.emplace_back(number_text(value), count);
+  const AdapterScales found = find_adapter_scales(checkpoint_, values_, out_.modules, out_.family);
+  out_.scale = found.kind;
+  std::map<double, uint64_t> alphas;
+  for (const std::optional<double>& alpha : found.alphas)
+    if (alpha) ++alphas[*alpha];
+  for (const auto& [value, count] : alphas) out_.alphas.emplace_back(number_text(value), count);
+  for (const std::string& note : found.notes) out_.evidence.push_back(note);
 }
 
 void Surveyor::decide_kind() {
@@ -316,7 +215,6 @@ std::optional<TensorRef> AdapterModule::find(AdapterPart part) const {
   return std::nullopt;
 }
 
-std::string_view adapter_scale_name(AdapterScale scale) { return kScales[static_cast<size_t>(scale)]; }
 std::string_view adapter_kind_name(AdapterKind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
 AdapterSurvey survey_adapter(const Checkpoint& checkpoint, SmallValues& values) {

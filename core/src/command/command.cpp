@@ -55,6 +55,7 @@ class CommandTable {
     add(programs.first(1));
     add(transform_commands());
     add(inspection_commands());
+    add(adapter_commands());
     add(colibri_commands());
     add(programs.subspan(1));
     for (Command& command : commands_) nest(command);

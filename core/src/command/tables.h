@@ -11,6 +11,7 @@ namespace tftf::command {
 
 std::span<const CommandInfo> transform_commands();
 std::span<const CommandInfo> inspection_commands();
+std::span<const CommandInfo> adapter_commands();
 std::span<const CommandInfo> colibri_commands();
 std::span<const CommandInfo> program_commands();  // the program itself, completion, help, version
 

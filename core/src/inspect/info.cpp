@@ -167,6 +167,8 @@ void Builder::choose_kind() {
     pointer = pointer || shard.status == ShardStatus::kPointer;
   }
   const bool adapter = adapter_.kind == AdapterKind::kAdapter;
+  info_.adapter_kind = adapter_.kind;
+  info_.adapter_evidence = adapter_.evidence;
   if (adapter) info_.adapter = std::move(adapter_);
   if (!ok && broken)
     info_.kind = ModelKind::kBroken;

@@ -52,6 +52,19 @@ OrderedJson Account::to_json() const {
   root["output"] = output;
   root["dry_run"] = dry_run;
 
+  if (converted) {
+    root["from"] = converted->from;
+    root["to"] = converted->to;
+    root["base_family"] =
+        converted->base_family.empty() ? OrderedJson() : OrderedJson(converted->base_family);
+    root["modules"] = json_integer(converted->modules);
+    OrderedJson coverage;
+    coverage["mapped"] = json_integer(converted->mapped);
+    coverage["unmapped"] = json_integer(converted->unmapped);
+    coverage["dropped"] = json_integer(converted->dropped);
+    root["coverage"] = std::move(coverage);
+    root["notes"] = converted->notes;
+  }
   OrderedJson tensors;
   tensors["in"] = json_integer(tensors_in);
   tensors["out"] = json_integer(tensors_out);
@@ -157,6 +170,14 @@ std::string Account::to_text(bool all_names) const {
             (graft.names.empty() ? "\n" : ":" + names_text(graft.names, all_names));
     for (const Dropped& group : graft.skipped)
       text += group_text("not taken from " + escape_text(graft.source), group, all_names);
+  }
+  if (converted) {
+    text += "converted: " + converted->from + " to " + converted->to + ", " +
+            counted(converted->modules, "module") + "\n";
+    text += "coverage: of the input's tensors " + grouped_digits(converted->mapped) + " mapped, " +
+            grouped_digits(converted->unmapped) + " unmapped, " + grouped_digits(converted->dropped) +
+            " dropped\n";
+    for (const std::string& note : converted->notes) text += "note: " + escape_text(note) + "\n";
   }
   for (const File& file : files) {
     text += "file: " + escape_text(file.name) + ", " + counted(file.tensors, "tensor") + ", " +

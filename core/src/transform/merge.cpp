@@ -89,31 +89,35 @@ class Merge final : public Pipe {
       if (path.back() == "tie_word_embeddings") model.tied = value == "true";
     Result<MergeResolution> resolved = resolve_merge(adapter_, base, options_, model);
     if (!resolved) return std::move(resolved).error();
+    const Owner& owner = resolved->adapted != nullptr ? resolved->adapted : adapter_;
     std::vector<StreamTensor> added;  // made of what the base's tensors are before this merge
     for (const MergeResolution::Added& one : resolved->added) {
       if (one.data != nullptr) {
         const DType held = one.program == nullptr ? one.data->dtype : DType::F64;
         TFTF_TRY(check_finite(*one.data, held, one.name, stream.warnings));
       }
-      added.push_back(make_added(one, stream));
+      added.push_back(make_added(one, stream, owner));
     }
     for (const MergeResolution::Change& change : resolved->changes) {
       TFTF_TRY(check_finite(change, stream.tensors[change.base], stream.warnings));
-      apply_change(change, stream.tensors[change.base]);
+      apply_change(change, stream.tensors[change.base], owner);
     }
     for (StreamTensor& tensor : added) stream.tensors.push_back(std::move(tensor));
     follow_config(*resolved, stream);
     for (const std::string& notice : adapter_->notices) stream.warnings.push_back(notice);
     for (const std::string& notice : resolved->notices) stream.warnings.push_back(notice);
     for (const NamedTensor& tensor : adapter_->tensors) stream.held_bytes += tensor.data.bytes.size();
+    if (owner != adapter_)
+      for (const NamedTensor& tensor : owner->tensors) stream.held_bytes += tensor.data.bytes.size();
     stream.merges.push_back({adapter_->given, resolved->modules, resolved->merged, resolved->skipped,
                              uint64_t{resolved->changes.size()}, uint64_t{resolved->added.size()}});
     return {};
   }
 
  private:
-  std::shared_ptr<const TensorData> provided(const TensorData* data) const {
-    return std::shared_ptr<const TensorData>(adapter_, data);  // lives as long as the adapter
+  using Owner = std::shared_ptr<const Adapter>;
+  static std::shared_ptr<const TensorData> provided(const TensorData* data, const Owner& owner) {
+    return std::shared_ptr<const TensorData>(owner, data);  // lives as long as the adapter
   }
 
   // What stands for the base's values is looked at here, since it is in memory: its own values that are not finite,
@@ -143,7 +147,8 @@ class Merge final : public Pipe {
                  .tensor = name};
   }
 
-  StreamTensor make_added(const MergeResolution::Added& added, const Stream& stream) const {
+  StreamTensor make_added(const MergeResolution::Added& added, const Stream& stream,
+                          const Owner& owner) const {
     StreamTensor tensor{.name = added.name};
     if (added.copy_of) {
       tensor = stream.tensors[*added.copy_of];
@@ -152,7 +157,7 @@ class Merge final : public Pipe {
       tensor.dtype = added.data->dtype;
       tensor.shape = added.data->shape;
       tensor.source = stream.checkpoint->order.front();
-      tensor.provided = provided(added.data);
+      tensor.provided = provided(added.data, owner);
       tensor.added = true;
     }
     Stage stage{.op = &kCastStage, .from = tensor.dtype, .to = tensor.dtype};
@@ -182,10 +187,10 @@ class Merge final : public Pipe {
     if (resolved.vocab_size) set("vocab_size", std::to_string(*resolved.vocab_size), false);
   }
 
-  void apply_change(const MergeResolution::Change& change, StreamTensor& tensor) const {
+  void apply_change(const MergeResolution::Change& change, StreamTensor& tensor, const Owner& owner) const {
     DType from = tensor.dtype;
     if (change.replacement != nullptr) {
-      tensor.provided = provided(change.replacement);
+      tensor.provided = provided(change.replacement, owner);
       tensor.shape = change.replacement->shape;
       tensor.stages.clear();
       from = change.replacement->dtype;

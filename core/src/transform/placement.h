@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "tftf/container/header.h"
@@ -28,7 +29,8 @@ struct Placement {
   // Adds outputs, phases and their account in place of all that, when what is written depends on what is read.
   std::function<void(PlanBuilder& builder, const std::function<Extent(TensorRef)>& stored, Account& account)>
       fill{};
-  std::vector<std::string> sides{};  // files of the input's folder, copied
+  std::vector<std::string> sides{};                               // files of the input's folder, copied
+  std::vector<std::pair<std::string, std::string>> made_sides{};  // files that are made: name and text
   uint64_t tensors_in = 0;
   uint64_t left_quantised = 0;
   std::unordered_set<uint32_t> needed{};  // shards with tensors that no output holds

@@ -6,6 +6,7 @@
 
 #include "conversion_items.h"
 #include "planned_account.h"
+#include "recipe_items.h"
 #include "result_files.h"
 #include "run_results.h"
 #include "side_plan.h"
@@ -29,7 +30,8 @@ class Writer {
         tensors_(std::make_shared<std::vector<DeclaredTensor>>()),
         results_(std::make_shared<RunResults>(tensors_)),
         files_(stream_, request),
-        conversions_(builder_, request.tile_bytes) {}
+        conversions_(builder_, request.tile_bytes),
+        recipes_(builder_, request.tile_bytes) {}
 
   Result<Transform> write() {
     TFTF_TRY(check_codes());
@@ -265,6 +267,7 @@ class Writer {
       results_->item_of_nobody();
       return;
     }
+    if (tensor.recipe != nullptr) return add_recipe(tensor, std::move(entry));
     if (tensor.plane != nullptr || tensor.words) {
       Item item =
           tensor.plane != nullptr
@@ -302,6 +305,21 @@ class Writer {
     for (size_t n = 0; n < items; ++n) results_->item_of_tensor(static_cast<uint32_t>(i));
   }
 
+  void add_recipe(const StreamTensor& tensor, PlanEntry entry) {
+    if (const auto runs = runs_of_recipe(*tensor.recipe)) {
+      for (const StoredRun& run : *runs)
+        entry.from.push_back(slice(stored(run.tensor), run.begin, run.bytes));
+      builder_.add_copy(std::move(entry));
+      return;
+    }
+    for (const TensorRef ref : recipe_sources(*tensor.recipe)) entry.with.push_back(stored(ref));
+    Item item = recipes_.item(tensor.recipe, entry.with, entry.to);
+    entry.word = item.op->id;
+    item.tensor = builder_.add_tensor(std::move(entry));
+    builder_.add_item(std::move(item));
+    results_->item_of_nobody();
+  }
+
   void add_whole(uint32_t f, const PlacedFile& file) {
     const Extent from = whole_input(*file.whole);
     PlanEntry entry{.name = file.name, .dtype = DType::U8, .shape = {from.row_bytes}};
@@ -327,6 +345,8 @@ class Writer {
   Result<void> add_sides() {
     if (stream_.placement) {
       for (const std::string& name : stream_.placement->sides) builder_.add_side({.name = name});
+      for (const auto& [name, text] : stream_.placement->made_sides)
+        builder_.add_side({.name = name, .copied = false, .bytes = text});
       return {};
     }
     Result<SidePlan> sides = plan_sides(stream_, account_.left_quantised, request_);
@@ -367,6 +387,7 @@ class Writer {
   std::shared_ptr<RunResults> results_;
   ResultFiles files_;
   ConversionItems conversions_;
+  RecipeItems recipes_;
   std::map<uint32_t, std::vector<size_t>> bundles_;  // tensors of each, by output
   std::map<uint32_t, uint32_t> input_of_;            // shard to input
   std::map<uint32_t, uint32_t> tables_;              // of what is measured, by bundle

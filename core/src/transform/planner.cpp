@@ -33,6 +33,7 @@ struct Planner::State {
   const Checkpoint& checkpoint;
   TransformRequest request;
   SmallValues values;
+  ValueScans scans;
   std::vector<std::shared_ptr<const Pipe>> pipes;
   std::optional<Error> error;  // certain whatever the values are
 
@@ -50,7 +51,7 @@ struct Planner::State {
   std::map<std::string, uint32_t> headers_wanted;  // file to shard
   std::vector<std::string> header_sha256;          // by shard
 
-  State(const Checkpoint& c, TransformRequest r) : checkpoint(c), request(std::move(r)), values(c) {
+  State(const Checkpoint& c, TransformRequest r) : checkpoint(c), request(std::move(r)), values(c), scans(c) {
     header_sha256.resize(checkpoint.first_shard(checkpoint.others.size()));
     if (request.tool != nullptr) pipes.push_back(request.tool);
     for (const Operation& operation : request.operations) {
@@ -88,6 +89,7 @@ struct Planner::State {
       transform::renumber(others[i].layouts, checkpoint.first_shard(i));
       next.others.push_back({others[i].model.get(), &others[i].layouts});
     }
+    next.scans = &scans;
     for (const auto& pipe : pipes) {
       TFTF_TRY(pipe->apply(next));
       for (const transform::StreamTensor& tensor : next.tensors) {
@@ -139,6 +141,7 @@ std::vector<ReadRequest> Planner::want() {
   std::vector<ReadRequest> requests = state.values.want();
   for (State::Other& other : state.others)
     for (ReadRequest& request : other.values.want()) requests.push_back(std::move(request));
+  for (ReadRequest& scan : state.scans.want()) requests.push_back(std::move(scan));
   if (!requests.empty()) state.due = true;
   if (requests.empty() && state.stream->ok()) requests = state.want_headers();
   return requests;
@@ -150,7 +153,7 @@ void Planner::supply(const ReadRequest& request, Bytes bytes) {
   if (request.range.offset == 0 && header != state.headers_wanted.end()) {
     if (bytes.size() < request.range.length) return fail(request, "the file has become shorter");
     state.header_sha256[header->second] = sha256_hex(bytes);
-  } else {
+  } else if (!state.scans.supply(request, bytes)) {
     state.values.supply(request, bytes);
     for (State::Other& other : state.others) other.values.supply(request, bytes);
   }
@@ -163,7 +166,7 @@ void Planner::fail(const ReadRequest& request, const std::string& reason) {
         Error{.code = ErrorCode::kIoRead,
               .message = "The header of " + quote_name(request.file) + " could not be read: " + reason + ".",
               .file = request.file};
-  } else {
+  } else if (!state.scans.fail(request)) {
     state.values.fail(request);
     for (State::Other& other : state.others) other.values.fail(request);
   }

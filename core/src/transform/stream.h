@@ -12,7 +12,9 @@
 #include "placement.h"
 #include "plane_ops.h"
 #include "stage.h"
+#include "tftf/adapter/recipe.h"
 #include "tftf/checkpoint/small_values.h"
+#include "tftf/checkpoint/value_scans.h"
 #include "tftf/quant/format.h"
 #include "tftf/transform/account.h"
 
@@ -40,9 +42,12 @@ struct StreamTensor {
   // Of a repacked module: values of the stored tensor in another form, or words made by counting. Then there are no stages.
   std::shared_ptr<const PlaneChange> plane{};
   std::optional<CodePlane::Words> words{};
+  // Put together from stored tensors; `source` is one of them. Then there are no stages.
+  std::shared_ptr<const AdapterRecipe> recipe{};
 
   bool is_copy() const {
-    return stages.empty() && output == 0 && !literal && !measured && plane == nullptr && !words;
+    return stages.empty() && output == 0 && !literal && !measured && plane == nullptr && !words &&
+           recipe == nullptr;
   }
 };
 
@@ -68,6 +73,8 @@ struct Stream {
   // Stands for config.json from here on: what an operation has made of it.
   std::shared_ptr<const SideFile> config_file{};
   std::vector<ConfigChange> config_changes{};  // of that, for the account
+  ValueScans* scans = nullptr;
+  const LayoutReport* layouts = nullptr;  // of the checkpoint
   const TransformRequest* request = nullptr;
   std::vector<StreamTensor> tensors;
   std::vector<Dropped> dropped;
@@ -79,6 +86,7 @@ struct Stream {
   // The dtype that the last dequantisation or cast announces, for config.json.
   std::optional<DType> result_dtype;
   std::vector<Account::Merge> merges{};
+  std::optional<Account::Converted> converted{};
   uint64_t held_bytes = 0;              // of adapters, which stay in memory
   std::shared_ptr<OpenContext> open{};  // for opening the checkpoint's modules
   bool dequantises = false;             // a pipe makes plain floats of quantised layouts

@@ -1,4 +1,5 @@
 import { readFileSync, statSync, writeFileSync, renameSync, rmSync } from 'node:fs';
+import { call, loadCore } from '../core.js';
 import { TftfError } from '../error.js';
 import { lint, rulesText } from '../linting.js';
 import type { LintOptions, ReportFormat } from '../lint.js';
@@ -38,6 +39,41 @@ export async function info(session: Session, line: CommandLine): Promise<number>
   if (broken === null) return 0;
   session.warn(broken.message);
   return exitStatus(broken.code);
+}
+
+/** Each adapter of a folder by itself, or the one that is given. */
+export async function adapterInfo(session: Session, line: CommandLine): Promise<number> {
+  const options = session.maxHeader === undefined ? session.task : { ...session.task, maxHeader: session.maxHeader };
+  const given = line.words[0]!;
+  const tree = await treeOf(given, session);
+  const core = await loadCore();
+  const entries = tree.main === undefined ? await tree.list(session.task.signal) : [];
+  const names: string[] = JSON.parse(call(core, () => core.separateAdapters(JSON.stringify(entries))));
+  const list: string[] = [];
+  let status = 0;
+  const tell = async (path: string, name: string | null) => {
+    const checkpoint = await openCheckpoint(name === null ? tree : await treeOf(path, session), options);
+    try {
+      const json = checkpoint.adapterInfo(false);
+      if (!session.json) session.print((list.length > 0 ? '\n' : '') + checkpoint.adapterInfo(true));
+      else if (name === null) session.print(json);
+      list.push(JSON.stringify({ file: name, ...JSON.parse(json) }));
+      const wrong = checkpoint.broken() ?? checkpoint.noAdapter();
+      if (wrong !== null) {
+        session.warn(wrong.message);
+        status = exitStatus(wrong.code);
+      }
+    } finally {
+      await checkpoint.close();
+    }
+  };
+  if (names.length === 0) {
+    await tell(given, null);
+    return status;
+  }
+  for (const name of names) await tell(`${given.replace(/\/+$/, '')}/${name}`, name);
+  if (session.json) session.print(call(core, () => core.adapterList(JSON.stringify(list))));
+  return status;
 }
 
 const MOST_CONFIG = 1 << 20;

@@ -3,9 +3,10 @@ import '../node.js';
 import { call, loadCore } from '../core.js';
 import { TftfError } from '../error.js';
 import { version } from '../version.js';
+import { adapterConvert } from './adapter.js';
 import { readCommandLine, type CommandLine } from './arguments.js';
 import { classify, folderTool, resolve, stamps } from './colibri.js';
-import { info, lintCommand, rules } from './inspection.js';
+import { adapterInfo, info, lintCommand, rules } from './inspection.js';
 import { Session } from './session.js';
 import { distributedMerge, operationCommand, shardedMerge, validate } from './transforms.js';
 import { diff, stats } from './values.js';
@@ -30,6 +31,7 @@ const RUNS: Record<string, Run> = {
   'repack': operationCommand, 'graft': operationCommand, 'merge-lora': operationCommand, 'run': operationCommand,
   'merge-fsdp-lora': shardedMerge, 'merge-dcp-lora': distributedMerge, validate,
   'lint': lintCommand, 'lint rules': rules, info, stats, diff,
+  'adapter info': adapterInfo, 'adapter convert': adapterConvert,
   'colibri quantize': operationCommand, 'colibri dequant': operationCommand, 'colibri resolve': resolve,
   'colibri classify': classify, 'colibri stamps': stamps, 'colibri convert': folderTool, 'colibri repack-fp8': folderTool,
   'colibri fmt4-to-fmt2': folderTool, 'colibri rans-repack': folderTool,

@@ -117,6 +117,11 @@ class PathSink implements OutputSink {
   async create(file: OutputFile): Promise<OutputWriter> {
     const part = this.fileOf(file.name) + PART;
     try {
+      const folder = path.dirname(part);
+      if (!fs.existsSync(folder)) {
+        fs.mkdirSync(folder);
+        this.folders.unshift(folder);
+      }
       // Links are never followed; what an earlier run left is replaced.
       if (fs.lstatSync(part, { throwIfNoEntry: false }) !== undefined) fs.unlinkSync(part);
       const descriptor = fs.openSync(part, 'wx+');

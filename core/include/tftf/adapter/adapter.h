@@ -30,7 +30,12 @@ struct Adapter {
   std::vector<std::shared_ptr<const TensorData>> replicated;
   std::vector<std::string> notices;         // sentences about how it was found and read
   std::vector<AdapterSideFile> side_files;  // of its own tokenizer, by name
-  std::string fingerprint;                  // hexadecimal hash of names, dtypes, shapes and bytes
+  // Of another family than PEFT's: names, scale and layout are brought to the base's when that is known. Then `config` is
+  // the default one, and these are the file's.
+  bool foreign = false;
+  Metadata metadata;
+  std::string config_text;
+  std::string fingerprint;  // hexadecimal hash of names, dtypes, shapes and bytes
 
   const TensorData* find(std::string_view name) const;
 };
@@ -42,12 +47,12 @@ struct AdapterConfigText {
 };
 
 // Puts an adapter together. Refused: a configuration that is not valid or that asks for what cannot be merged
-// (peft_config.h), names of another family than PEFT's (kRefusedUnsupported, with the way to convert), two tensors of
-// one name, no tensor at all.
+// (peft_config.h), names of a family that cannot be brought to a base (kRefusedUnsupported), two tensors of one name, no
+// tensor at all. `metadata`: of the file, where another family may have its scale.
 Result<std::shared_ptr<const Adapter>> make_adapter(std::string given, std::string file,
                                                     std::vector<NamedTensor> tensors,
                                                     const std::optional<AdapterConfigText>& config,
-                                                    std::vector<std::string> notices);
+                                                    std::vector<std::string> notices, Metadata metadata = {});
 
 // Ranks of a sharded training run, in their order: each tensor is put together along `dim` (spec tftf 2.8), its name
 // stripped of wrappers. Refused: a tensor that some rank lacks, other dtypes or shapes between ranks, flattened
@@ -66,6 +71,8 @@ class TensorLoader {
   std::optional<ReadRequest> want() const;
   void supply(Bytes bytes);
   std::vector<NamedTensor> take() { return std::move(tensors_); }
+  // Of the first file.
+  Metadata metadata() const;
 
  private:
   const Checkpoint* checkpoint_;

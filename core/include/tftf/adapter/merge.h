@@ -133,6 +133,8 @@ struct MergeResolution {
   std::vector<Change> changes;  // by base tensor, ascending
   std::vector<Added> added;     // sorted by name
   std::vector<std::string> notices;
+  std::shared_ptr<const Adapter>
+      adapted{};         // what was made of an adapter of another family: replacements lie in it
   uint64_t modules = 0;  // of the adapter
   uint64_t merged = 0;
   uint64_t skipped = 0;  // named by no target, or excluded

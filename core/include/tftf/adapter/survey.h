@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tftf/adapter/families.h"
+#include "tftf/adapter/scales.h"
 #include "tftf/base/json_text.h"
 #include "tftf/checkpoint/small_values.h"
 
@@ -25,11 +26,6 @@ struct AdapterModule {
   bool has(AdapterPart part) const { return find(part).has_value(); }
 };
 
-// Where the factor on B·A comes from.
-enum class AdapterScale : uint8_t { kAlpha, kConfig, kMetadata, kImplicit, kUnknown };
-// "alpha", "config", "metadata", "implicit", "unknown".
-std::string_view adapter_scale_name(AdapterScale scale);
-
 // "adapter", "checkpoint", "embedding" or "unknown" (no tensor at all).
 enum class AdapterKind : uint8_t { kAdapter, kCheckpoint, kEmbedding, kUnknown };
 std::string_view adapter_kind_name(AdapterKind kind);
@@ -39,10 +35,11 @@ struct AdapterSurvey {
   std::optional<AdapterFamily> family;  // the one of most modules
   std::vector<AdapterFamily> families;  // all found, by id; text encoder halves counted with the other half
   std::string_view base_family;         // "sd1", "flux.1", … ; empty when nothing decides
-  std::vector<std::pair<std::string, uint64_t>> forms;   // "lora" → modules
-  std::vector<AdapterModule> modules;                    // by first tensor in reading order
-  std::map<uint64_t, uint64_t> ranks;                    // rank → modules
-  std::vector<std::pair<std::string, uint64_t>> alphas;  // alpha as a number's text → modules, by value
+  std::vector<std::pair<std::string, uint64_t>> forms;     // "lora" → modules
+  std::vector<AdapterModule> modules;                      // by first tensor in reading order
+  std::vector<std::pair<AdapterFamily, TensorRef>> saved;  // plain tensors that a family explains
+  std::map<uint64_t, uint64_t> ranks;                      // rank → modules
+  std::vector<std::pair<std::string, uint64_t>> alphas;    // alpha as a number's text → modules, by value
   AdapterScale scale = AdapterScale::kUnknown;
   bool ambiguous = false;
   std::vector<std::string> unpaired;

@@ -75,6 +75,8 @@ struct ModelInfo {
   bool has_config = false;
   std::string model_type, dtype, quant_method;  // empty when absent
   std::optional<AdapterSurvey> adapter;
+  AdapterKind adapter_kind = AdapterKind::kUnknown;  // what `adapter info` calls it
+  std::vector<std::string> adapter_evidence;         // for that
   std::vector<std::string_view> missing_shards;
   std::vector<TensorRow> rows;  // in reading order
   std::vector<std::string> notes;

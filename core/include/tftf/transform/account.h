@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,17 @@ struct Account {
     std::vector<std::string> names{};  // of what was taken, in the result
     std::vector<Dropped> skipped{};    // of the source, by reason
   };
+  // An adapter that was converted into another family's form.
+  struct Converted {
+    std::string from;
+    std::string to;
+    std::string base_family;  // empty: nothing decides
+    uint64_t modules = 0;     // of the result
+    uint64_t mapped = 0;      // tensors of the input; the three are all of them
+    uint64_t unmapped = 0;
+    uint64_t dropped = 0;
+    std::vector<std::string> notes;  // sentences
+  };
   // A tensor in which finite values became infinite.
   struct NonFinite {
     std::string name;
@@ -66,7 +78,8 @@ struct Account {
   std::vector<Layout> layouts;  // found in the input
   std::vector<Merge> merges{};  // in their order
   std::vector<Graft> grafts{};  // likewise
-  std::vector<File> files;      // of tensors
+  std::optional<Converted> converted{};
+  std::vector<File> files;  // of tensors
   std::vector<ConfigChange> config;
   bool config_written = true;  // false: a single file takes no config.json along; what it would have to say
   std::vector<NonFinite> non_finite;

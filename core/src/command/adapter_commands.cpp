@@ -1,0 +1,151 @@
+// Commands of adapters: what one is, and into which other form it is brought.
+#include "command/tables.h"
+#include "tftf/adapter/convert.h"
+
+namespace tftf::command {
+namespace {
+
+constexpr CommandOption kGroupOptions[] = {{.name = "help",
+                                            .letter = 'h',
+                                            .kind = OptionKind::kFlag,
+                                            .help = "Show this help",
+                                            .group = kGeneralGroup}};
+
+constexpr CommandWord kAdapterWord[] = {
+    {.name = "PATH", .help = "An adapter: a file, its folder, or a folder of many"}};
+
+constexpr CommandExample kAdapterInfoExamples[] = {
+    {"tftf adapter info adapter/", "family, ranks, alphas, the model it belongs to"},
+    {"tftf adapter info loras/", "a line for each adapter of a folder"},
+    {"tftf adapter info --json adapter/ | jq .ranks"}};
+
+constexpr std::string_view kTargets[] = {"peft", "kohya", "diffusers", "comfy", "mlx"};
+
+// A family's id, or what is wrong with it.
+std::string check_family(std::string_view value) {
+  if (find_adapter_family(value)) return "";
+  std::string known;
+  for (size_t i = 0; i < kAdapterFamilyCount; ++i)
+    known += (i > 0 ? ", " : "") + std::string(adapter_family_id(static_cast<AdapterFamily>(i)));
+  return "is no family of adapters: " + known;
+}
+std::string check_base_family(std::string_view value) {
+  std::string known;
+  for (const std::string_view id : adapter_base_families()) {
+    if (id == value) return "";
+    known += (known.empty() ? "" : ", ") + std::string(id);
+  }
+  return "is no family of models: " + known;
+}
+
+constexpr std::string_view kExpertForms[] = {"fused", "split"};
+
+constexpr CommandOption kConvertOptions[] = {
+    {.name = "input",
+     .letter = 'i',
+     .kind = OptionKind::kPath,
+     .shows = "IN",
+     .help = "Adapter: a file or its folder",
+     .required = true},
+    {.name = "to",
+     .kind = OptionKind::kChoice,
+     .shows = "peft|kohya|diffusers|comfy|mlx",
+     .help = "Family to convert to",
+     .required = true,
+     .choices = kTargets},
+    {.name = "from",
+     .shows = "FAMILY",
+     .help = "Of a file that mixes families: the one to convert (ids as adapter info gives them)",
+     .check = check_family},
+    {.name = "base",
+     .kind = OptionKind::kPath,
+     .shows = "MODEL",
+     .help = "Base model: its names say where the dots of an underscored name are; a PEFT adapter is fitted "
+             "to its names "
+             "and its form of experts"},
+    {.name = "experts",
+     .kind = OptionKind::kChoice,
+     .shows = "fused|split",
+     .help =
+         "PEFT: form of adapted experts, instead of the base's: one pair for all of a layer, or one for each",
+     .choices = kExpertForms},
+    {.name = "model-type",
+     .shows = "NAME",
+     .help = "PEFT: model_type of the base, where no config.json says it"},
+    {.name = "base-family",
+     .shows = "NAME",
+     .help = "Family of the base model where names do not decide: sd1, sd2, sdxl, sd3, flux.1, ...",
+     .check = check_base_family},
+    {.name = "scale",
+     .kind = OptionKind::kNumber,
+     .shows = "S",
+     .help = "Factor on B*A of an adapter that does not say it"},
+    {.name = "alpha", .kind = OptionKind::kNumber, .shows = "A", .help = "The same as alpha over rank"},
+    {.name = "allow-partial",
+     .kind = OptionKind::kFlag,
+     .help = "Leave out what has no place in the target instead of refusing"},
+    {.name = "output",
+     .letter = 'o',
+     .kind = OptionKind::kPath,
+     .shows = "OUT",
+     .help = "Folder, or one file when it ends in .safetensors",
+     .group = kOutputGroup,
+     .required = true},
+    {.name = "dry-run",
+     .kind = OptionKind::kFlag,
+     .help = "Print the plan and the account, write nothing",
+     .group = kOutputGroup},
+    {.name = "overwrite",
+     .kind = OptionKind::kFlag,
+     .help = "Replace files of the same names",
+     .group = kOutputGroup},
+    {.name = "no-resume",
+     .kind = OptionKind::kFlag,
+     .help = "Start anew where an earlier run was interrupted",
+     .group = kOutputGroup},
+    {.name = "tile-size",
+     .kind = OptionKind::kSize,
+     .shows = "SIZE",
+     .help = "Bytes of one step",
+     .group = ""}};
+
+constexpr CommandExample kAdapterConvertExamples[] = {
+    {"tftf adapter convert -i style.safetensors --to diffusers -o style-diffusers.safetensors"},
+    {"tftf adapter convert -i style.safetensors --to peft -o style-peft",
+     "a folder with adapter_config.json"},
+    {"tftf adapter convert -i adapter --to mlx -o adapter-mlx"},
+    {"tftf adapter convert -i adapter --to kohya --allow-partial --dry-run -o out.safetensors",
+     "what would be left out?"}};
+
+constexpr CommandInfo kAdapterCommands[] = {
+    {.path = "adapter",
+     .summary = "Identify and convert adapters (LoRA and its kin)",
+     .options = kGroupOptions,
+     .common = false},
+    {.path = "adapter info",
+     .summary = "Say what an adapter is: family, base model's family, ranks, alphas, what is missing",
+     .words = kAdapterWord,
+     .about = "Headers and alphas alone are read. A folder of several adapters is told adapter by adapter; "
+              "with --json as "
+              "{\"adapters\": [{\"file\", ...}]}.",
+     .examples = kAdapterInfoExamples,
+     .status =
+         "0, 1 when it is not an adapter (what it is instead is on stdout), 2 usage error or PATH missing."},
+    {.path = "adapter convert",
+     .summary = "Bring an adapter into the names, the layout and the scale of another family",
+     .options = kConvertOptions,
+     .about = "Alphas, ranks and scales keep their meaning: alpha tensors, adapter_config.json, or factors "
+              "that have the "
+              "scale in them. Query, key and value are split or joined where the families differ. The "
+              "account says what "
+              "became of each tensor of the input; what has no place in the target is refused, unless "
+              "--allow-partial.",
+     .examples = kAdapterConvertExamples,
+     .status = kConversionStatus},
+};
+
+}  // namespace
+
+std::span<const CommandInfo> adapter_commands() { return kAdapterCommands; }
+
+}  // namespace tftf::command
