@@ -16,6 +16,7 @@ constexpr CommandRun kRuns[] = {
     {"dequant", run_conversion},
     {"quantize", run_conversion},
     {"repack", run_conversion},
+    {"graft", run_conversion},
     {"merge-lora", run_conversion},
     {"merge-fsdp-lora", run_sharded_merge},
     {"merge-dcp-lora", run_distributed_merge},

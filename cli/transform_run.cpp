@@ -104,12 +104,18 @@ ExecuteOptions execute_options(const Session& session) {
   return options;
 }
 
-std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan) {
+std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan,
+                                 const std::vector<OtherFiles>& others) {
   std::vector<RunInput> inputs;
   for (const Input& input : plan.inputs()) {
     RunInput file{.path = model.path_of(input.path)};
     for (size_t s = 0; s < model.checkpoint.shards.size(); ++s) {
       if (model.checkpoint.shards[s].name == input.path) file.seen = model.seen[s];
+    }
+    for (const OtherFiles& other : others) {
+      const std::vector<Shard>& shards = other.model->checkpoint->shards;
+      for (size_t s = 0; s < shards.size(); ++s)
+        if (shards[s].name == input.path) file.seen = other.seen[s];
     }
     inputs.push_back(std::move(file));
   }
@@ -198,6 +204,28 @@ Result<void> check_adapters(const std::vector<Operation>& operations, const Dest
 
 }  // namespace
 
+// Reads the models that operations take tensors from.
+Result<std::vector<OtherFiles>> read_others(const Session& session, std::vector<Operation>& operations,
+                                            ExecuteOptions& how) {
+  std::vector<OtherFiles> others;
+  for (Operation& operation : operations) {
+    const OperationInfo* info = find_operation(operation.id);
+    if (info == nullptr || info->other.empty()) continue;
+    TFTF_TRY(check_operation(operation));
+    const std::string& path = operation.find(info->other)->front();
+    Result<NativeModel> model = open_model(session, path);
+    if (!model) return std::move(model).error();
+    Result<NativeListing> folder = list_model(model->folder);
+    if (!folder) return std::move(folder).error();
+    if (model->checkpoint.listing.kind == ModelListing::Kind::kFolder) how.also_read.push_back(model->folder);
+    how.sides.insert(how.sides.end(), model->sides.begin(), model->sides.end());
+    operation.other =
+        other_model(std::move(model->checkpoint), model->folder, std::move(folder->listing.files));
+    others.push_back({operation.other, std::move(model->seen)});
+  }
+  return others;
+}
+
 int run_transform(const Session& session, const CommandLine& line, std::vector<Operation> operations,
                   std::vector<std::string> also_read) {
   const std::string command(line.command->info->path);
@@ -219,6 +247,9 @@ int run_transform(const Session& session, const CommandLine& line, std::vector<O
   how.side_folder = model->folder;
   how.sides = model->sides;
   how.also_read = std::move(also_read);
+  Result<std::vector<OtherFiles>> others = read_others(session, operations, how);
+  if (!others) return session.fail(others.error());
+  join_others(model->checkpoint, operations);
   const ModelListing::Kind kind = model->checkpoint.listing.kind;
   if (kind != ModelListing::Kind::kFile) how.input_folder = model->folder;
 
@@ -254,7 +285,7 @@ int run_transform(const Session& session, const CommandLine& line, std::vector<O
   Plan& plan = transform->plan;
   return run_plan(session, {.line = line,
                             .plan = plan,
-                            .inputs = run_inputs(*model, plan),
+                            .inputs = run_inputs(*model, plan, *others),
                             .target = target,
                             .how = std::move(how),
                             .dry_run = dry_run,

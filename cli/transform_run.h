@@ -33,9 +33,15 @@ struct Destination {
   bool nowhere = false;  // /dev/null of a dry run
 };
 Result<Destination> choose_destination(const CommandLine& line);
+// A model that operations take tensors from, and its files as they were when they were read.
+struct OtherFiles {
+  std::shared_ptr<const OtherModel> model;
+  std::vector<std::optional<Fingerprint>> seen;
+};
 
 // The plan's inputs as files.
-std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan);
+std::vector<RunInput> run_inputs(const NativeModel& model, const Plan& plan,
+                                 const std::vector<OtherFiles>& others = {});
 
 // Runs a writing command to its end and gives the exit status. `operations`: of the line, adapters read or not;
 // `also_read`: files and folders that were read for them already.

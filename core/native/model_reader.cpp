@@ -122,7 +122,10 @@ bool is_index_path(const std::string& name) {
 
 }  // namespace
 
-std::string NativeModel::path_of(const std::string& name) const { return join(folder, name); }
+std::string NativeModel::path_of(const std::string& name) const {
+  // Of another model: other_model() has put its folder before the name.
+  return name.find("//") != std::string::npos ? name : join(folder, name);
+}
 
 Result<NativeListing> list_model(const std::string& path) {
   const auto looked = look_at_path(path);

@@ -141,6 +141,7 @@ std::string journal_name(const OutputTarget& target) {
 }
 
 std::string side_path(const ExecuteOptions& options, const SideOutput& side) {
+  if (!side.from.empty()) return side.from;
   const std::string& folder = options.side_folder;
   if (folder == "." || folder.empty()) return side.name;  // as the model's other files are called
   return folder + (folder.back() == '/' ? "" : "/") + side.name;

@@ -147,6 +147,19 @@ const std::shared_ptr<const Adapter>& AdapterList::at(uint64_t number) const {
   return adapters_[static_cast<size_t>(number)];
 }
 
+uint32_t AdapterList::add_model(Model& model, const std::string& place, const std::string& folder) {
+  std::vector<FileEntry> files;
+  for (const JsonValue& entry : parse_argument(folder).elements) files.push_back(file_entry(entry));
+  models_.push_back(other_model(model.release(), place, std::move(files)));
+  return static_cast<uint32_t>(models_.size() - 1);
+}
+
+const std::shared_ptr<const OtherModel>& AdapterList::model_at(uint64_t number) const {
+  if (number >= models_.size())
+    throw Failure{{.code = ErrorCode::kInternal, .message = "There is no such model."}};
+  return models_[static_cast<size_t>(number)];
+}
+
 EMSCRIPTEN_BINDINGS(tftf_adapter) {
   using namespace emscripten;
   function("openAdapter", guard<&open_adapter>, allow_raw_pointers());
@@ -166,7 +179,9 @@ EMSCRIPTEN_BINDINGS(tftf_adapter) {
       .function("configure", guard<&AdapterLoad::configure>)
       .function("make", guard<&AdapterLoad::make>)
       .function("content", guard<&AdapterLoad::content>);
-  class_<AdapterList>("AdapterList").function("add", guard<&AdapterList::add>);
+  class_<AdapterList>("AdapterList")
+      .function("add", guard<&AdapterList::add>)
+      .function("addModel", guard<&AdapterList::add_model>);
 }
 
 }  // namespace tftf::wasm

@@ -59,14 +59,18 @@ class AdapterLoad {
   std::string header_;
 };
 
-// The adapters of a plan's operations, by number.
+// The adapters and other models of a plan's operations, each by number.
 class AdapterList {
  public:
   uint32_t add(const AdapterLoad& load);
   const std::shared_ptr<const Adapter>& at(uint64_t number) const;
+  // `model` is empty then. `place` and `folder` ([entries]) as other_model() takes them.
+  uint32_t add_model(Model& model, const std::string& place, const std::string& folder);
+  const std::shared_ptr<const OtherModel>& model_at(uint64_t number) const;
 
  private:
   std::vector<std::shared_ptr<const Adapter>> adapters_;
+  std::vector<std::shared_ptr<const OtherModel>> models_;
 };
 
 }  // namespace tftf::wasm

@@ -8,15 +8,20 @@
 #include "border.h"
 #include "tftf/checkpoint/checkpoint.h"
 #include "tftf/inspect/info.h"
+#include "tftf/transform/planner.h"
 
 namespace tftf::wasm {
 
 class Model {
  public:
   explicit Model(Checkpoint checkpoint)
-      : checkpoint_(std::make_shared<const Checkpoint>(std::move(checkpoint))) {}
+      : checkpoint_(std::make_shared<Checkpoint>(std::move(checkpoint))) {}
 
   const Checkpoint& checkpoint() const { return *checkpoint_; }
+  // Once, before anything is planned with it: what operations take from others becomes part of it.
+  void join(std::span<const Operation> operations) { join_others(*checkpoint_, operations); }
+  // Its checkpoint goes elsewhere; nothing else may be asked of it then.
+  Checkpoint release() { return std::move(*checkpoint_); }
   // For what may outlive the model: JavaScript closes it whenever it likes.
   std::shared_ptr<const Checkpoint> shared() const { return checkpoint_; }
 
@@ -48,7 +53,7 @@ class Model {
  private:
   const ModelInfo& inspected();
 
-  std::shared_ptr<const Checkpoint> checkpoint_;
+  std::shared_ptr<Checkpoint> checkpoint_;
   std::optional<Inspector> inspector_;
   Requests<ReadRequest> requests_;
   std::optional<ModelInfo> info_;

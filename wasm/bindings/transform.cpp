@@ -30,7 +30,7 @@ AlignedBytes aligned_bytes(uint64_t bytes) {
   return AlignedBytes(static_cast<std::byte*>(::operator new[](length, std::align_val_t(kSlotAlign))));
 }
 
-constexpr uint64_t kNoAdapter = ~uint64_t{0};
+constexpr uint64_t kNone = ~uint64_t{0};
 
 class Transformation {
  public:
@@ -73,7 +73,7 @@ class Transformation {
   std::string text(bool steps) const { return plan().to_text(steps); }
   std::string account() const { return json_text(told().to_json()); }
   std::string account_text(bool all_names) const { return told().to_text(all_names); }
-  // {"inputs": [{"path", "size"}], "outputs": [{"name", "size", "known"}], "sides": [{"name", "copied", "size",
+  // {"inputs": [{"path", "size"}], "outputs": [{"name", "size", "known"}], "sides": [{"name", "copied", "from", "size",
   // "data", "index"}], "read", "written", "memory", "phases"}
   std::string summary() const;
   // {"first", "count", "firstCopy", "copies", "firstLiteral", "literals", "inBytes", "outBytes", "readBytes",
@@ -170,6 +170,7 @@ std::string Transformation::summary() const {
     OrderedJson one;
     one["name"] = side.name;
     one["copied"] = side.copied;
+    one["from"] = side.from.empty() ? side.name : side.from;
     one["size"] = side.bytes.size();
     one["data"] = reinterpret_cast<uintptr_t>(side.bytes.data());
     one["index"] = side.is_index;
@@ -345,18 +346,20 @@ void check_given(const std::string& operation) {
   need(check_operation(operation_of(parse_argument(operation))));
 }
 
-// {"command", "operations": [{"id", "options", "adapter": number in the list or null}], "input", "output", "dryRun", "examine",
+// {"command", "operations": [{"id", "options", "adapter", "other": numbers in the list or null}], "input", "output", "dryRun", "examine",
 // "singleName", "maxShardSize", "align", "folder": [entries], "tileBytes"}
-Transformation* open_transform(const Model& model, const AdapterList& adapters, const std::string& request) {
+Transformation* open_transform(Model& model, const AdapterList& adapters, const std::string& request) {
   const JsonValue given = parse_argument(request);
   TransformRequest out;
   out.command = text_of(given, "command");
   for (const JsonValue& one : given.get("operations")->elements) {
     Operation operation = operation_of(one);
-    const uint64_t adapter = number_of(one, "adapter", kNoAdapter);
-    if (adapter != kNoAdapter) operation.adapter = adapters.at(adapter);
+    const uint64_t adapter = number_of(one, "adapter", kNone), other = number_of(one, "other", kNone);
+    if (adapter != kNone) operation.adapter = adapters.at(adapter);
+    if (other != kNone) operation.other = adapters.model_at(other);
     out.operations.push_back(std::move(operation));
   }
+  model.join(out.operations);
   out.input = text_of(given, "input");
   out.output = text_of(given, "output");
   out.dry_run = flag_of(given, "dryRun");

@@ -92,6 +92,7 @@ export interface CoreAdapterLoad extends Pump, Handle {
 }
 export interface CoreAdapterList extends Handle {
   add(load: CoreAdapterLoad): number;
+  addModel(model: CoreModel, place: string, folder: string): number;
 }
 
 /** A pass over values: statistics, a heat map, a comparison. */

@@ -193,6 +193,9 @@ export interface Account {
   layouts: { id: string; modules: Count; evidence: string }[];
   /** Modules of each adapter: what it holds, how many were merged, how many its configuration leaves out; tensors of the model that change or are added. */
   merges?: { adapter: string; modules: Count; merged: Count; left_out: Count; tensors: Count; added: Count }[];
+  /** Of each other model: what was taken from it, as the result names it, and what was not, by reason. */
+  grafts?: { source: string; taken: Count; bytes: Count; converted: Count; replaced: Count; moved: Count; names: string[];
+    skipped: { reason: string; count: Count; names: string[] }[] }[];
   files: { name: string; tensors: Count; bytes: Count }[];
   config: { file: string; pointer: string; before: unknown; after: unknown }[];
   non_finite: { name: string; became_infinite: Count }[];

@@ -46,8 +46,25 @@ export async function shared<T>(get: () => Promise<T>, signal?: AbortSignal): Pr
 export class OpenFiles {
   private readonly open = new Map<string, Promise<RangeSource>>();
   private closed = false;
+  private readonly others = new Map<string, SourceTree>();
   /** Rejects, as 'usage', what is no tree. */
   constructor(readonly tree: SourceTree) { checkTree(tree); }
+
+  /** Makes the files of another tree known, as the place that this gives, "//", and their names. */
+  add(tree: SourceTree): string {
+    checkTree(tree);
+    const whole = tree.main === undefined || !tree.given.endsWith(tree.main) ? tree.given : tree.given.slice(0, -tree.main.length);
+    const folder = whole === '' ? '.' : whole === '/' ? '/' : whole.replace(/\/$/, '');
+    let place = folder;
+    for (let n = 2; this.others.has(place); ++n) place = `${folder} ${n}`;
+    this.others.set(place, tree);
+    return place;
+  }
+  private opening(path: string, signal?: AbortSignal): Promise<RangeSource> {
+    const at = path.lastIndexOf('//');
+    const other = at < 0 ? undefined : this.others.get(path.slice(0, at));
+    return other === undefined ? this.tree.open(path, signal) : other.open(path.slice(at + 2), signal);
+  }
 
   get(path: string, signal?: AbortSignal): Promise<RangeSource> {
     return shared(() => this.source(path, signal), signal);
@@ -56,7 +73,7 @@ export class OpenFiles {
     if (this.closed) throw new TftfError('usage', 'It is closed; nothing can be read from it any more.');
     let source = this.open.get(path);
     if (source === undefined) {
-      const opening = this.tree.open(path, signal);
+      const opening = this.opening(path, signal);
       opening.catch(() => { if (this.open.get(path) === opening) this.open.delete(path); });
       source = opening;
     }

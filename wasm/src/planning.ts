@@ -15,7 +15,7 @@ import type { Operation, PlanRequest, TransformPlan } from './transform.js';
 export interface PlanSummary {
   inputs: { path: string; size: number }[];
   outputs: { name: string; size: number; known: boolean }[];
-  sides: { name: string; copied: boolean; size: number; data: number; index: boolean }[];
+  sides: { name: string; copied: boolean; from: string; size: number; data: number; index: boolean }[];
   read: number;
   written: number;
   memory: number;
@@ -45,7 +45,7 @@ export class PlannedTransform implements TransformPlan {
   get outputs(): OutputFile[] {
     const { outputs, sides } = this.summary();
     const side = (index: boolean) => sides.filter(one => one.index === index)
-      .map(one => ({ name: one.name, size: one.copied ? this.sideSizes.get(one.name) ?? 0 : one.size }));
+      .map(one => ({ name: one.name, size: one.copied ? this.sideSizes.get(one.from) ?? 0 : one.size }));
     return [...outputs.map(({ name, size }) => ({ name, size })), ...side(false), ...side(true)];
   }
   get readBytes(): number { return this.summary().read; }
@@ -79,10 +79,33 @@ async function warnOfIndex(core: Core, transformation: CoreTransformation, files
   }
 }
 
-/** Reads the adapters of operations into `list`; what the core is told of the operations. */
-async function withAdapters(core: Core, list: CoreAdapterList, operations: Operation[], maxHeader: number | undefined, task: Task): Promise<unknown[]> {
+/** Reads a model that tensors are taken from into `list`; its number there. Its files stay open. */
+async function loadOther(core: Core, list: CoreAdapterList, tree: SourceTree, files: OpenFiles, sideSizes: Map<string, number>,
+  maxHeader: number | undefined, task: Task): Promise<number> {
+  const place = files.add(tree);
+  const own = new OpenFiles(tree);
+  let model: CoreModel | undefined;
+  try {
+    model = await readModel(core, own, { strict: true, maxHeader }, task);
+    const folder = await tree.list(task.signal);
+    for (const { path, size } of folder) sideSizes.set(`${place}//${path}`, size);
+    return call(core, () => list.addModel(model!, place, JSON.stringify(folder)));
+  } finally {
+    model?.delete();
+    await own.close();
+  }
+}
+
+/** Reads the adapters and other models of operations into `list`; what the core is told of the operations. */
+async function withAdapters(core: Core, list: CoreAdapterList, operations: Operation[], files: OpenFiles, sideSizes: Map<string, number>,
+  maxHeader: number | undefined, task: Task): Promise<unknown[]> {
   const told: unknown[] = [];
-  for (const { id, options = [], adapter } of operations) {
+  for (const { id, options = [], adapter, from } of operations) {
+    if (from !== undefined) {
+      const named = options.some(option => option.name === 'from') ? options : [...options, { name: 'from', values: [from.given] }];
+      told.push({ id, options: named, other: await loadOther(core, list, from, files, sideSizes, maxHeader, task) });
+      continue;
+    }
     if (adapter === undefined) {
       told.push({ id, options });
       continue;
@@ -135,7 +158,8 @@ export async function planTransform(tree: SourceTree, request: TransformOptions,
   let transformation: CoreTransformation | undefined;
   const adapters = call(core, () => core.openAdapterList());
   try {
-    const operations = await withAdapters(core, adapters, request.operations, request.maxHeader, task);
+    const sideSizes = new Map<string, number>();
+    const operations = await withAdapters(core, adapters, request.operations, files, sideSizes, request.maxHeader, task);
     model = await readModel(core, files, { strict: true, maxHeader: request.maxHeader }, task);
     const folder = await tree.list(task.signal);
     transformation = call(core, () => core.openTransform(model!, adapters, argument({
@@ -158,8 +182,8 @@ export async function planTransform(tree: SourceTree, request: TransformOptions,
       const indexes = folder.filter(entry => !entry.folder && !entry.irregular && entry.path.endsWith('.safetensors.index.json'));
       await warnOfIndex(core, transformation, files, indexes.map(entry => entry.path), task);
     }
-    return new PlannedTransform(core, model, transformation, files, request.singleName ?? null, request.examine ?? false,
-      new Map(folder.map(entry => [entry.path, entry.size])));
+    for (const { path, size } of folder) sideSizes.set(path, size);
+    return new PlannedTransform(core, model, transformation, files, request.singleName ?? null, request.examine ?? false, sideSizes);
   } catch (error) {
     transformation?.delete();
     model?.delete();

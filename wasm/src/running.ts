@@ -323,7 +323,7 @@ class Run {
       const size = sizes.get(side.name)!;
       const writer = await sink.create({ name: side.name, size, copied: side.copied });
       const bytes = side.copied
-        ? await (await this.plan.files.get(side.name, this.task.signal)).read(0, size, this.task.signal)
+        ? await (await this.plan.files.get(side.from, this.task.signal)).read(0, size, this.task.signal)
         : this.core.HEAPU8.subarray(side.data, side.data + side.size);
       if (bytes.length > 0) await this.timed('write', () => writer.write(0, bytes));
       await this.timed('finish', () => writer.close());

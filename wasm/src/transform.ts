@@ -2,6 +2,7 @@ import type { AdapterSource } from './adapter.js';
 import type { Account } from './documents.js';
 import type { TaskOptions } from './progress.js';
 import type { OutputFile, OutputSink } from './sink.js';
+import type { SourceTree } from './source.js';
 
 /** One operation with its options, as its row in the table says. Values are text. */
 export interface Operation {
@@ -10,6 +11,8 @@ export interface Operation {
   options?: { name: string; values: string[] }[];
   /** merge-lora: what is merged; its options adapter and adapter-config only name it. Read whole when planned. */
   adapter?: AdapterSource;
+  /** graft: the model that tensors are taken from; its option `from` only names it. Only its headers are read when planned. */
+  from?: SourceTree;
 }
 
 export interface PlanRequest {

@@ -223,7 +223,8 @@ std::vector<NamedTensor> cooked(const Adapter& adapter, const Checkpoint& checkp
                                 const AdapterConversion& converted) {
   std::vector<NamedTensor> tensors;
   for (const AdapterConversion::File& file : converted.files)
-    for (const AdapterRecipe& recipe : file.tensors) {
+    for (AdapterRecipe recipe : file.tensors) {
+      number_sources(recipe);
       NamedTensor& made = tensors.emplace_back();
       made.name = recipe.name;
       made.data.dtype = recipe.dtype;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "adapter/element_values.h"
 #include "tftf/base/checked.h"
@@ -17,7 +18,8 @@ std::optional<TensorRef> AdapterRecipe::copy_of(const Checkpoint& checkpoint) co
   const bool whole = piece.row == 0 && piece.col == 0 && piece.to_row == 0 && piece.to_col == 0 &&
                      piece.rows == rows && piece.cols == cols && elements && *elements == rows * cols;
   const bool line = rows == 1 || cols == 1;  // a transposed line is the same bytes
-  if (!whole || piece.scale != 1 || (piece.transposed && !line) || info.dtype != dtype) return std::nullopt;
+  if (!whole || piece.has_steps() || piece.scale != 1 || (piece.transposed && !line) || info.dtype != dtype)
+    return std::nullopt;
   return piece.source;
 }
 
@@ -76,6 +78,7 @@ AdapterRecipe transposed_recipe(const AdapterRecipe& recipe) {
   for (AdapterPiece piece : recipe.pieces) {
     std::swap(piece.rows, piece.cols);
     std::swap(piece.to_row, piece.to_col);
+    std::swap(piece.to_row_step, piece.to_col_step);
     piece.transposed = !piece.transposed;
     turned.pieces.push_back(piece);
   }
@@ -91,40 +94,44 @@ AdapterRecipe empty_recipe(DType dtype, uint64_t rows, uint64_t cols) {
   return {.dtype = dtype, .shape = {rows, cols}, .rows = rows, .cols = cols};
 }
 
-std::vector<TensorRef> recipe_sources(const AdapterRecipe& recipe) {
+namespace {
+
+// Each source once, in the order in which they come up; `seen` hears of every piece.
+template <class Seen>
+std::vector<TensorRef> sources_of(const AdapterRecipe& recipe, const Seen& seen) {
   std::vector<TensorRef> sources;
-  const auto add = [&](TensorRef tensor) {
-    for (const TensorRef known : sources)
-      if (known.shard == tensor.shard && known.tensor == tensor.tensor) return;
-    sources.push_back(tensor);
+  std::unordered_map<uint64_t, uint32_t> slots;
+  const auto slot_of = [&](TensorRef tensor) {
+    const auto [at, fresh] =
+        slots.emplace(uint64_t{tensor.shard} << 32 | tensor.tensor, static_cast<uint32_t>(sources.size()));
+    if (fresh) sources.push_back(tensor);
+    return at->second;
   };
-  for (const AdapterPiece& piece : recipe.pieces) add(piece.source);
-  if (recipe.mid) add(*recipe.mid);
+  for (size_t p = 0; p < recipe.pieces.size(); ++p) seen(p, slot_of(recipe.pieces[p].source));
+  if (recipe.mid) slot_of(*recipe.mid);
   return sources;
+}
+
+}  // namespace
+
+std::vector<TensorRef> recipe_sources(const AdapterRecipe& recipe) {
+  return sources_of(recipe, [](size_t, uint32_t) {});
+}
+
+void number_sources(AdapterRecipe& recipe) {
+  std::vector<uint32_t> slots(recipe.pieces.size());
+  (void)sources_of(recipe, [&](size_t piece, uint32_t slot) { slots[piece] = slot; });
+  for (size_t p = 0; p < slots.size(); ++p) recipe.pieces[p].slot = slots[p];
 }
 
 namespace {
 
-const std::byte* source_of(const AdapterRecipe& recipe, std::span<const Bytes> sources,
-                           TensorRef wanted) noexcept {
-  size_t at = 0;  // in the order of recipe_sources()
-  for (size_t p = 0; p < recipe.pieces.size(); ++p) {
-    const TensorRef own = recipe.pieces[p].source;
-    bool seen = false;
-    for (size_t q = 0; q < p && !seen; ++q)
-      seen = recipe.pieces[q].source.shard == own.shard && recipe.pieces[q].source.tensor == own.tensor;
-    if (seen) continue;
-    if (own.shard == wanted.shard && own.tensor == wanted.tensor) return sources[at].data();
-    ++at;
-  }
-  return sources[std::min(at, sources.size() - 1)].data();
-}
-
 void contract_rows(const AdapterRecipe& recipe, std::span<const Bytes> sources, uint64_t first,
                    uint64_t count, std::byte* out) noexcept {
   const AdapterPiece& piece = recipe.pieces.front();
-  const std::byte* const down = source_of(recipe, sources, piece.source);
-  const std::byte* const mid = source_of(recipe, sources, *recipe.mid);
+  const std::byte* const down = sources[piece.slot].data();
+  const bool same = piece.source.shard == recipe.mid->shard && piece.source.tensor == recipe.mid->tensor;
+  const std::byte* const mid = same ? down : sources[1].data();
   const uint64_t k = piece.rows, columns = piece.cols, kernel = recipe.cols / columns;
   for (uint64_t r = 0; r < count; ++r)
     for (uint64_t c = 0; c < columns; ++c)
@@ -147,19 +154,22 @@ void cook_rows(const AdapterRecipe& recipe, std::span<const Bytes> sources, uint
   const uint64_t size = dtype_bits(recipe.dtype) / 8;
   std::memset(out, 0, to_size(count * recipe.cols * size));
   for (const AdapterPiece& piece : recipe.pieces) {
-    const uint64_t begin = std::max(piece.to_row, first);
-    const uint64_t end = std::min(piece.to_row + piece.rows, first + count);
-    if (begin >= end) continue;
-    const std::byte* const from = source_of(recipe, sources, piece.source);
-    for (uint64_t r = begin; r < end; ++r) {
-      const uint64_t i = r - piece.to_row;
-      std::byte* const to = out + to_size(((r - first) * recipe.cols + piece.to_col) * size);
-      if (piece.transposed) {
-        for (uint64_t j = 0; j < piece.cols; ++j)
-          std::memcpy(to + to_size(j * size),
-                      from + to_size(((piece.row + j) * piece.width + piece.col + i) * size), to_size(size));
+    const std::byte* const from = sources[piece.slot].data();
+    // The first and the last of the piece's rows that are among those.
+    const uint64_t step = piece.to_row_step;
+    const uint64_t skipped = first > piece.to_row ? ceil_div(first - piece.to_row, step) : 0;
+    for (uint64_t i = skipped; i < piece.rows && piece.to_row + i * step < first + count; ++i) {
+      const uint64_t row = piece.to_row + i * step - first;
+      std::byte* const to = out + to_size((row * recipe.cols + piece.to_col) * size);
+      if (piece.transposed || piece.col_step != 1 || piece.to_col_step != 1) {
+        for (uint64_t j = 0; j < piece.cols; ++j) {
+          const uint64_t r = piece.row + (piece.transposed ? j : i) * piece.row_step;
+          const uint64_t c = piece.col + (piece.transposed ? i : j) * piece.col_step;
+          std::memcpy(to + to_size(j * piece.to_col_step * size),
+                      from + to_size((r * piece.width + c) * size), to_size(size));
+        }
       } else {
-        std::memcpy(to, from + to_size(((piece.row + i) * piece.width + piece.col) * size),
+        std::memcpy(to, from + to_size(((piece.row + i * piece.row_step) * piece.width + piece.col) * size),
                     to_size(piece.cols * size));
       }
       if (piece.scale != 1) scale_values(recipe.dtype, to, piece.cols, piece.scale);

@@ -16,6 +16,19 @@ std::span<const std::string_view> side_file_names() {
   return kNames;
 }
 
+uint32_t Checkpoint::first_shard(size_t other) const {
+  size_t count = shards.size();
+  for (size_t i = 0; i < other; ++i) count += others[i]->shards.size();
+  return static_cast<uint32_t>(count);
+}
+
+const Shard& Checkpoint::shard_of_others(uint32_t number) const {
+  size_t left = number - shards.size();
+  size_t other = 0;
+  while (left >= others[other]->shards.size()) left -= others[other++]->shards.size();
+  return others[other]->shards[left];
+}
+
 std::optional<TensorRef> Checkpoint::find(std::string_view name) const {
   const auto found = by_name.find(name);
   if (found == by_name.end()) return std::nullopt;

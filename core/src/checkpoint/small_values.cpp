@@ -11,7 +11,7 @@ std::optional<Bytes> SmallValues::get(TensorRef tensor, uint64_t length) {
     if (value.state == State::kKnown) return as_bytes(value.bytes);
     return std::nullopt;
   }
-  const Shard& shard = checkpoint_->shards[tensor.shard];
+  const Shard& shard = checkpoint_->shard(tensor.shard);
   const TensorInfo& info = shard.header.tensors[tensor.tensor];
   value.length = std::min(length, info.bytes());
   const uint64_t data = shard.header.data_offset();
@@ -37,7 +37,7 @@ bool SmallValues::pending(TensorRef tensor) const {
 std::vector<ReadRequest> SmallValues::want() {
   std::vector<ReadRequest> out;
   for (TensorRef tensor : noted_) {
-    const Shard& shard = checkpoint_->shards[tensor.shard];
+    const Shard& shard = checkpoint_->shard(tensor.shard);
     Value& value = values_.at(key(tensor));
     value.state = State::kAsked;
     const ByteRange range = {shard.header.data_offset() + shard.header.tensors[tensor.tensor].begin,

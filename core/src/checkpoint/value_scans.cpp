@@ -56,7 +56,7 @@ std::optional<bool> ValueScans::all_zero(TensorRef tensor) {
 }
 
 ReadRequest ValueScans::request_of(const Scan& scan) const {
-  const Shard& shard = checkpoint_->shards[scan.tensor.shard];
+  const Shard& shard = checkpoint_->shard(scan.tensor.shard);
   const TensorInfo& info = checkpoint_->info(scan.tensor);
   return {shard.name,
           {shard.header.data_offset() + info.begin + scan.next, std::min(kPiece, info.bytes() - scan.next)}};

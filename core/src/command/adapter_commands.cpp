@@ -168,6 +168,8 @@ std::string check_base_family(std::string_view value) {
   return "is no family of models: " + known;
 }
 
+constexpr std::string_view kExpertForms[] = {"fused", "split"};
+
 constexpr CommandOption kAdapterConvertOptions[] = {
     {.name = "input",
      .letter = 'i',
@@ -188,7 +190,18 @@ constexpr CommandOption kAdapterConvertOptions[] = {
     {.name = "base",
      .kind = OptionKind::kPath,
      .shows = "MODEL",
-     .help = "Base model: its names say where the dots of an underscored name are"},
+     .help = "Base model: its names say where the dots of an underscored name are; a PEFT adapter is fitted "
+             "to its names "
+             "and its form of experts"},
+    {.name = "experts",
+     .kind = OptionKind::kChoice,
+     .shows = "fused|split",
+     .help =
+         "PEFT: form of adapted experts, instead of the base's: one pair for all of a layer, or one for each",
+     .choices = kExpertForms},
+    {.name = "model-type",
+     .shows = "NAME",
+     .help = "PEFT: model_type of the base, where no config.json says it"},
     {.name = "base-family",
      .shows = "NAME",
      .help = "Family of the base model where names do not decide: sd1, sd2, sdxl, sd3, flux.1, ...",

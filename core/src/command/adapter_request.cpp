@@ -38,6 +38,18 @@ Result<AdapterConvertOptions> adapter_convert_options(const CommandLine& line, c
   options.allow_partial = line.has("allow-partial");
   options.single_name = std::move(single_name);
   options.base = base;
+  if (line.has("experts"))
+    options.experts = line.value("experts") == "split" ? ExpertForm::kSplit : ExpertForm::kFused;
+  options.model_type = line.value("model-type");
+  if ((options.experts || !options.model_type.empty()) && options.to != AdapterTarget::kPeft) {
+    return Error{
+        .code = ErrorCode::kUsage,
+        .message = "--experts and --model-type fit PEFT's adapters to a base; they go with --to peft."};
+  }
+  if (base == nullptr && options.experts.has_value() != !options.model_type.empty()) {
+    return Error{.code = ErrorCode::kUsage,
+                 .message = "Without --base, --experts and --model-type are needed together."};
+  }
   return options;
 }
 

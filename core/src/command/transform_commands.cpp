@@ -63,6 +63,7 @@ constexpr CommandOperation kDequantFp8[] = {{"dequant-fp8"}, {"merge-lora", true
 constexpr CommandOperation kDequant[] = {{"dequant"}};
 constexpr CommandOperation kQuantize[] = {{"quantize"}};
 constexpr CommandOperation kRepack[] = {{"repack"}};
+constexpr CommandOperation kGraft[] = {{"graft"}};
 constexpr CommandOperation kMergeLora[] = {
     {"rename", true, kRenameSpellings}, {"merge-lora", false, kAdapterSpellings}, {"cast", true}};
 // The command finds its adapter by options of its own.
@@ -89,6 +90,9 @@ constexpr CommandExample kQuantizeExamples[] = {
 constexpr CommandExample kRepackExamples[] = {
     {"tftf repack -i GLM-FP8 -o glm-colibri --to colibri-fp8", "FP8 blocks as colibri stores them"},
     {"tftf repack -i glm-colibri -o GLM-again --to fp8-block", "and back, bit by bit"}};
+constexpr CommandExample kGraftExamples[] = {
+    {"tftf graft -i tuned --from base --missing -o whole", "what a save has lost"},
+    {"tftf graft -i tuned --from base --include 'lm_head.*' --replace -o out", "the head of the base"}};
 constexpr CommandExample kMergeLoraExamples[] = {
     {"tftf merge-lora -b base -a adapter -o merged"},
     {"tftf merge-lora -b base -a runs/checkpoint-500 -o merged --scale 0.5 --dry-run"}};
@@ -145,6 +149,13 @@ constexpr CommandInfo kTransformCommands[] = {
      .operations = kRepack,
      .writes = true,
      .examples = kRepackExamples,
+     .status = kConversionStatus},
+    {.path = "graft",
+     .summary = "Take tensors that a model has lost from another checkpoint of it",
+     .options = kInputOnly,
+     .operations = kGraft,
+     .writes = true,
+     .examples = kGraftExamples,
      .status = kConversionStatus},
     {.path = "merge-lora",
      .summary = "Merge an adapter into a model",

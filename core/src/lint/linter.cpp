@@ -6,6 +6,7 @@
 
 #include "lint/adapter/adapter_rules.h"
 #include "lint/adapter/base_model.h"
+#include "lint/config/base_parts.h"
 #include "lint/colibri/rules.h"
 #include "lint/file_names.h"
 #include "lint/header/header_facts.h"
@@ -229,6 +230,7 @@ class Run {
     input.tensors = tensors;
     std::optional<TiedTensors> tied;
     Diagnostics findings = check_config(input, &tied);
+    if (base_) check_base_parts(findings, input, *base_);
     if (tied)
       out_.tied_heads.push_back({std::string(file->path), places[tied->head], places[tied->embedding]});
     if (file) return take(std::move(findings), *file);

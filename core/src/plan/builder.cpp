@@ -171,6 +171,7 @@ void PlanBuilder::add_side(SideOutput side) {
   line.kind = PlanEntry::Kind::kSide;
   line.name = side.name;
   line.word = side.copied ? "copied" : side.is_index ? "index" : "rewritten";
+  if (!side.from.empty()) line.word += " from " + json_ascii_string(side.from);
   add_note(std::move(line));
   state_->sides.push_back(std::move(side));
 }

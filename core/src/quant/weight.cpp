@@ -9,7 +9,7 @@ namespace tftf {
 
 Error weight_fault(ErrorCode code, const OpenContext& context, const QuantMatch& match,
                    const std::string& what) {
-  const std::string& file = context.checkpoint.shards[match.weight.shard].name;
+  const std::string& file = context.checkpoint.shard(match.weight.shard).name;
   return {.code = code,
           .message = "Module " + quote_name(match.module) + " of " + quote_name(file) + " (" +
                      std::string(match.layout) + ") " + what + ".",

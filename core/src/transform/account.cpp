@@ -26,6 +26,30 @@ std::string value_text(const OrderedJson& value) {
   return escape_text(text.size() > 100 ? text.substr(0, 97) + "..." : text);
 }
 
+OrderedJson groups_json(const std::vector<Account::Dropped>& groups) {
+  OrderedJson list = OrderedJson::array();
+  for (const Account::Dropped& group : groups) {
+    OrderedJson entry;
+    entry["reason"] = group.reason;
+    entry["count"] = json_integer(uint64_t{group.names.size()});
+    entry["names"] = group.names;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+std::string names_text(const std::vector<std::string>& names, bool all_names) {
+  std::string text;
+  const size_t shown = all_names ? names.size() : std::min(names.size(), kShownNames);
+  for (size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : " ") + escape_text(names[i]);
+  return text + (shown < names.size() ? ", ... (-v names all)\n" : "\n");
+}
+
+std::string group_text(const std::string& what, const Account::Dropped& group, bool all_names) {
+  return what + ": " + grouped_digits(group.names.size()) + " (" + group.reason +
+         "):" + names_text(group.names, all_names);
+}
+
 }  // namespace
 
 OrderedJson Account::to_json() const {
@@ -53,14 +77,7 @@ OrderedJson Account::to_json() const {
   tensors["out"] = json_integer(tensors_out);
   tensors["changed"] = json_integer(changed);
   tensors["copied"] = json_integer(copied);
-  tensors["dropped"] = OrderedJson::array();
-  for (const Dropped& group : dropped) {
-    OrderedJson entry;
-    entry["reason"] = group.reason;
-    entry["count"] = json_integer(uint64_t{group.names.size()});
-    entry["names"] = group.names;
-    tensors["dropped"].push_back(std::move(entry));
-  }
+  tensors["dropped"] = groups_json(dropped);
   tensors["left_quantised"] = json_integer(left_quantised);
   root["tensors"] = std::move(tensors);
 
@@ -105,6 +122,21 @@ OrderedJson Account::to_json() const {
       root["ranks"].push_back(std::move(entry));
     }
   }
+  if (!grafts.empty()) {
+    root["grafts"] = OrderedJson::array();
+    for (const Graft& graft : grafts) {
+      OrderedJson entry;
+      entry["source"] = graft.source;
+      entry["taken"] = json_integer(graft.taken);
+      entry["bytes"] = json_integer(graft.bytes);
+      entry["converted"] = json_integer(graft.converted);
+      entry["replaced"] = json_integer(graft.replaced);
+      entry["moved"] = json_integer(graft.moved);
+      entry["names"] = graft.names;
+      entry["skipped"] = groups_json(graft.skipped);
+      root["grafts"].push_back(std::move(entry));
+    }
+  }
   root["files"] = OrderedJson::array();
   for (const File& file : files) {
     OrderedJson entry;
@@ -139,12 +171,7 @@ std::string Account::to_text(bool all_names) const {
   text += dry_run ? " (dry run: nothing is written)\n" : "\n";
   text += "tensors: " + grouped_digits(tensors_in) + " in, " + grouped_digits(tensors_out) + " out, " +
           grouped_digits(changed) + " changed, " + grouped_digits(copied) + " copied\n";
-  for (const Dropped& group : dropped) {
-    text += "dropped: " + grouped_digits(group.names.size()) + " (" + group.reason + "):";
-    const size_t shown = all_names ? group.names.size() : std::min(group.names.size(), kShownNames);
-    for (size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : " ") + escape_text(group.names[i]);
-    text += shown < group.names.size() ? ", ... (-v names all)\n" : "\n";
-  }
+  for (const Dropped& group : dropped) text += group_text("dropped", group, all_names);
   text += "left quantised: " + counted(left_quantised, "module") + "\n";
   text += "bytes: " + grouped_digits(bytes_read) + " read, " + grouped_digits(bytes_written) + " written\n";
   for (const Layout& layout : layouts) {
@@ -170,6 +197,15 @@ std::string Account::to_text(bool all_names) const {
   }
   if (ranks_shown < ranks.size())
     text += "rank: " + grouped_digits(ranks.size() - ranks_shown) + " more modules (-v names all)\n";
+  for (const Graft& graft : grafts) {
+    text += "taken from " + escape_text(graft.source) + ": " + counted(graft.taken, "tensor") + ", " +
+            counted(graft.bytes, "byte") + ", " + grouped_digits(graft.converted) + " cast or dequantised, " +
+            grouped_digits(graft.moved) + " renamed, " + counted(graft.replaced, "tensor") +
+            " of the model replaced" +
+            (graft.names.empty() ? "\n" : ":" + names_text(graft.names, all_names));
+    for (const Dropped& group : graft.skipped)
+      text += group_text("not taken from " + escape_text(graft.source), group, all_names);
+  }
   if (converted) {
     text += "converted: " + converted->from + " to " + converted->to + ", " +
             counted(converted->modules, "module") + "\n";

@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "pipe.h"
+#include "tftf/adapter/fit.h"
+#include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/json_text.h"
 #include "tftf/base/size_text.h"
@@ -10,6 +12,8 @@
 
 namespace tftf {
 namespace {
+
+constexpr std::string_view kPeftStart = "base_model.model.";
 
 class AdapterPipe final : public transform::Pipe {
  public:
@@ -21,13 +25,15 @@ class AdapterPipe final : public transform::Pipe {
     if (!options_.base_family.empty()) text += " base-family=" + options_.base_family;
     if (options_.scale) text += " scale=" + json_float(*options_.scale).dump();
     if (options_.alpha) text += " alpha=" + json_float(*options_.alpha).dump();
+    if (options_.base != nullptr) text += " base=" + json_ascii_string(options_.base->listing.given);
+    if (options_.experts) text += " experts=" + std::string(expert_form_text(*options_.experts));
+    if (!options_.model_type.empty()) text += " model-type=" + json_ascii_string(options_.model_type);
     return text + (options_.allow_partial ? " partial" : "");
   }
 
   Result<void> apply(transform::Stream& stream) const override {
     const Checkpoint& checkpoint = *stream.checkpoint;
-    Result<std::optional<AdapterConversion>> converted =
-        convert_adapter(checkpoint, *stream.values, *stream.scans, options_);
+    Result<std::optional<AdapterConversion>> converted = convert(stream);
     if (!converted) return std::move(converted).error();
     if (!*converted) return {};  // values are still to come
     AdapterConversion& result = **converted;
@@ -64,6 +70,30 @@ class AdapterPipe final : public transform::Pipe {
   }
 
  private:
+  // An adapter in PEFT's names is fitted to a base.
+  Result<std::optional<AdapterConversion>> convert(const transform::Stream& stream) const {
+    const Checkpoint& checkpoint = *stream.checkpoint;
+    const bool peft = std::any_of(checkpoint.order.begin(), checkpoint.order.end(), [&](TensorRef tensor) {
+      return starts_with(checkpoint.info(tensor).name, kPeftStart);
+    });
+    const bool fits = options_.base != nullptr || options_.experts || !options_.model_type.empty();
+    if (options_.to == AdapterTarget::kPeft && peft && fits) {
+      return fit_adapter(checkpoint, *stream.scans,
+                         {.base = options_.base,
+                          .experts = options_.experts,
+                          .model_type = options_.model_type,
+                          .single_name = options_.single_name});
+    }
+    if (options_.experts || !options_.model_type.empty()) {
+      return Error{
+          .code = ErrorCode::kRefusedUnsupported,
+          .message = quote_name(checkpoint.listing.given) +
+                     " is no adapter of PEFT, whose names begin with base_model.model; only those are "
+                     "fitted to a form of experts."};
+    }
+    return convert_adapter(checkpoint, *stream.values, *stream.scans, options_);
+  }
+
   static transform::StreamTensor tensor_of(const Checkpoint& checkpoint, AdapterRecipe& recipe) {
     transform::StreamTensor tensor{.name = recipe.name,
                                    .dtype = recipe.dtype,
@@ -75,6 +105,7 @@ class AdapterPipe final : public transform::Pipe {
       tensor.source = *copied;
     } else {
       if (!recipe.pieces.empty()) tensor.source = recipe.pieces.front().source;
+      number_sources(recipe);
       tensor.recipe = std::make_shared<const AdapterRecipe>(std::move(recipe));
     }
     return tensor;

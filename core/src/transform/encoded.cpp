@@ -52,8 +52,7 @@ Result<void> encode_matrix(Stream& stream, StreamTensor matrix, const Encoder& e
   }
   if (!encoded->warning.empty()) stream.warnings.push_back(std::move(encoded->warning));
   if (encoder.stamped) {
-    if (auto warning =
-            colibri::shape_warning(matrix.name, request.rows, request.columns, stream.checkpoint->config()))
+    if (auto warning = colibri::shape_warning(matrix.name, request.rows, request.columns, stream.config()))
       stream.warnings.push_back(*std::move(warning));
   }
   const auto shared = std::make_shared<const Encoded>(*std::move(encoded));

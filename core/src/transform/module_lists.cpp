@@ -24,7 +24,8 @@ class MovedModules {
  public:
   explicit MovedModules(const Stream& stream) {
     for (const StreamTensor& tensor : stream.tensors)
-      if (!tensor.added && !tensor.literal)
+      // Tensors of other models are called there as nothing here is.
+      if (!tensor.added && !tensor.literal && tensor.source.shard < stream.checkpoint->shards.size())
         names_.emplace_back(stream.checkpoint->info(tensor.source).name, tensor.name);
     std::sort(names_.begin(), names_.end());
   }

@@ -175,6 +175,17 @@ const std::vector<std::string>* Operation::find(std::string_view name) const {
   return nullptr;
 }
 
+std::shared_ptr<const OtherModel> other_model(Checkpoint checkpoint, const std::string& place,
+                                              std::vector<FileEntry> folder) {
+  const auto model = std::make_shared<OtherModel>();
+  model->given = checkpoint.listing.given;
+  model->place = place + "//";
+  for (Shard& shard : checkpoint.shards) shard.name = model->place + shard.name;
+  model->checkpoint = std::make_shared<const Checkpoint>(std::move(checkpoint));
+  model->folder = std::move(folder);
+  return model;
+}
+
 const OptionInfo* OperationInfo::option(std::string_view name) const {
   const auto found =
       std::find_if(options.begin(), options.end(), [&](const OptionInfo& o) { return o.name == name; });

@@ -32,6 +32,8 @@ Result<std::unique_ptr<Pipe>> make_quantize(const Operation& operation);
 Result<std::unique_ptr<Pipe>> make_repack(const Operation& operation);
 // Of an operation with its adapter.
 Result<std::unique_ptr<Pipe>> make_merge(const Operation& operation);
+// Of an operation with its other model.
+Result<std::unique_ptr<Pipe>> make_graft(const Operation& operation);
 
 std::string dequant_fp8_obstacle(const Checkpoint& checkpoint);
 std::string dequant_obstacle(const Checkpoint& checkpoint);

@@ -80,7 +80,7 @@ class Writer {
     made.manifest_name = std::move(placement.manifest_name);
     made.manifest = std::move(placement.manifest);
     for (const auto& [shard, input] : input_of_) {
-      const std::string& name = stream_.checkpoint->shards[shard].name;
+      const std::string& name = stream_.checkpoint->shard(shard).name;
       (placement.needed.count(shard) == 0 ? made.consumed : made.needed_later).push_back(name);
     }
     std::sort(made.consumed.begin(), made.consumed.end());
@@ -148,7 +148,7 @@ class Writer {
 
   Extent whole_input(uint32_t number) {
     const auto [at, fresh] = input_of_.emplace(number, 0);
-    const Shard& shard = stream_.checkpoint->shards[number];
+    const Shard& shard = stream_.checkpoint->shard(number);
     if (fresh) {
       at->second = builder_.add_input(
           {.path = shard.name, .size = shard.size, .header_sha256 = header_sha256_[number]});
@@ -159,7 +159,7 @@ class Writer {
   Extent stored(TensorRef ref) {
     const TensorInfo& info = stream_.checkpoint->info(ref);
     return slice(whole_input(ref.shard),
-                 stream_.checkpoint->shards[ref.shard].header.data_offset() + info.begin, info.bytes());
+                 stream_.checkpoint->shard(ref.shard).header.data_offset() + info.begin, info.bytes());
   }
 
   void begin_phase(bool writes) {

@@ -77,6 +77,7 @@ Account account_of(const Stream& stream, const LayoutReport& layouts, const Tran
   for (const QuantFinding& finding : layouts.findings)
     account.layouts.push_back({std::string(finding.layout), finding.matches.size(), finding.evidence});
   account.merges = stream.merges;
+  account.grafts = stream.grafts;
   account.converted = stream.converted;
   account.warnings = stream.warnings;
   if (stream.placement) {

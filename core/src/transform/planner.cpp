@@ -24,6 +24,11 @@ Result<void> apply_reshard(const Operation& operation, OutputLayout& layout) {
   return {};
 }
 
+void join_others(Checkpoint& checkpoint, std::span<const Operation> operations) {
+  for (const Operation& operation : operations)
+    if (operation.other != nullptr) checkpoint.others.push_back(operation.other->checkpoint);
+}
+
 struct Planner::State {
   const Checkpoint& checkpoint;
   TransformRequest request;
@@ -32,6 +37,14 @@ struct Planner::State {
   std::vector<std::shared_ptr<const Pipe>> pipes;
   std::optional<Error> error;  // certain whatever the values are
 
+  // Of the models that operations take tensors from.
+  struct Other {
+    std::shared_ptr<const OtherModel> model;
+    SmallValues values;
+    LayoutReport layouts{};
+  };
+  std::vector<Other> others;
+
   bool due = true;  // the pipes have to be run (again)
   std::optional<Result<Stream>> stream;
   LayoutReport layouts;
@@ -39,7 +52,7 @@ struct Planner::State {
   std::vector<std::string> header_sha256;          // by shard
 
   State(const Checkpoint& c, TransformRequest r) : checkpoint(c), request(std::move(r)), values(c), scans(c) {
-    header_sha256.resize(checkpoint.shards.size());
+    header_sha256.resize(checkpoint.first_shard(checkpoint.others.size()));
     if (request.tool != nullptr) pipes.push_back(request.tool);
     for (const Operation& operation : request.operations) {
       if (Result<void> made = add_pipe(operation); !made) {
@@ -53,6 +66,14 @@ struct Planner::State {
     const OperationInfo* info = find_operation(operation.id);
     if (info != nullptr && info->make == nullptr) return apply_reshard(operation, request.layout);
     TFTF_TRY(check_operation(operation));
+    if (operation.other != nullptr) {
+      const size_t number = others.size();
+      if (number >= checkpoint.others.size() || checkpoint.others[number] != operation.other->checkpoint) {
+        return Error{.code = ErrorCode::kInternal,
+                     .message = "The models that tensors are taken from do not belong to the model."};
+      }
+      others.push_back({operation.other, SmallValues(*operation.other->checkpoint)});
+    }
     Result<std::unique_ptr<Pipe>> pipe = info->make(operation);
     if (!pipe) return std::move(pipe).error();
     pipes.push_back(*std::move(pipe));
@@ -63,6 +84,11 @@ struct Planner::State {
   Result<Stream> pass() {
     layouts = detect_layouts(checkpoint, values);
     Stream next = transform::open_stream(checkpoint, values, layouts, request);
+    for (size_t i = 0; i < others.size(); ++i) {
+      others[i].layouts = detect_layouts(*others[i].model->checkpoint, others[i].values);
+      transform::renumber(others[i].layouts, checkpoint.first_shard(i));
+      next.others.push_back({others[i].model.get(), &others[i].layouts});
+    }
     next.scans = &scans;
     for (const auto& pipe : pipes) {
       TFTF_TRY(pipe->apply(next));
@@ -90,8 +116,8 @@ struct Planner::State {
   // Headers of the shards that are there.
   std::vector<ReadRequest> want_headers() {
     std::vector<ReadRequest> requests;
-    for (uint32_t s = 0; s < checkpoint.shards.size(); ++s) {
-      const Shard& shard = checkpoint.shards[s];
+    for (uint32_t s = 0; s < header_sha256.size(); ++s) {
+      const Shard& shard = checkpoint.shard(s);
       if (shard.status != ShardStatus::kOk || !headers_wanted.emplace(shard.name, s).second) continue;
       requests.push_back({shard.name, {0, shard.header.data_offset()}});
     }
@@ -113,6 +139,8 @@ std::vector<ReadRequest> Planner::want() {
     state.stream.emplace(state.pass());
   }
   std::vector<ReadRequest> requests = state.values.want();
+  for (State::Other& other : state.others)
+    for (ReadRequest& request : other.values.want()) requests.push_back(std::move(request));
   for (ReadRequest& scan : state.scans.want()) requests.push_back(std::move(scan));
   if (!requests.empty()) state.due = true;
   if (requests.empty() && state.stream->ok()) requests = state.want_headers();
@@ -127,6 +155,7 @@ void Planner::supply(const ReadRequest& request, Bytes bytes) {
     state.header_sha256[header->second] = sha256_hex(bytes);
   } else if (!state.scans.supply(request, bytes)) {
     state.values.supply(request, bytes);
+    for (State::Other& other : state.others) other.values.supply(request, bytes);
   }
 }
 
@@ -139,6 +168,7 @@ void Planner::fail(const ReadRequest& request, const std::string& reason) {
               .file = request.file};
   } else if (!state.scans.fail(request)) {
     state.values.fail(request);
+    for (State::Other& other : state.others) other.values.fail(request);
   }
 }
 
@@ -154,8 +184,10 @@ Result<Transform> Planner::take() {
   if (state.pipes.size() != 1 || work.substr(0, command.size()) != command) {
     work = command + (work.empty() ? "" : ": ") + work;
   }
-  return transform::write_plan(**std::move(state.stream), state.layouts, state.header_sha256, state.request,
-                               work);
+  Stream& stream = **state.stream;
+  const std::shared_ptr<const LayoutReport> own = stream.own_layouts;
+  const LayoutReport& layouts = own != nullptr ? *own : state.layouts;
+  return transform::write_plan(std::move(stream), layouts, state.header_sha256, state.request, work);
 }
 
 Account Transform::final_account(uint64_t bytes_read, uint64_t bytes_written, bool resumed) const {

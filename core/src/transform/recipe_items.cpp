@@ -2,14 +2,11 @@
 #include "recipe_items.h"
 
 #include <algorithm>
-#include <array>
 
 #include "tftf/base/checked.h"
 
 namespace tftf::transform {
 namespace {
-
-constexpr size_t kMostSources = 16;  // four parts with a factor each, and to spare
 
 struct RowsOfTile {
   uint64_t first = 0, count = 0;
@@ -34,10 +31,7 @@ void recipe_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
 void recipe_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
                 Value&) noexcept {
   const RowsOfTile rows = rows_of_tile(item, tile);
-  std::array<Bytes, kMostSources> sources;
-  const size_t count = std::min(slot.residents.size(), sources.size());
-  for (size_t i = 0; i < count; ++i) sources[i] = slot.residents[i];
-  cook_rows(recipe_of(item), {sources.data(), count}, rows.first, rows.count, slot.out[0]);
+  cook_rows(recipe_of(item), slot.residents, rows.first, rows.count, slot.out[0]);
 }
 
 const TileOp kRecipeOp{.id = "assemble", .io = recipe_io, .run = recipe_run};
@@ -57,7 +51,8 @@ std::optional<std::vector<StoredRun>> runs_of_recipe(const AdapterRecipe& recipe
     const bool line = piece->rows == 1 && piece->transposed && piece->width == 1;
     const bool standing = piece->cols == 1 && piece->transposed;
     const bool straight = !piece->transposed && piece->col == 0 && piece->width == recipe.cols;
-    if (piece->to_row != row || piece->to_col != 0 || piece->cols != recipe.cols || piece->scale != 1)
+    if (piece->has_steps() || piece->to_row != row || piece->to_col != 0 || piece->cols != recipe.cols ||
+        piece->scale != 1)
       return std::nullopt;
     if (!straight && !line && !standing) return std::nullopt;
     const uint64_t begin = piece->row * piece->width + piece->col;

@@ -2,8 +2,10 @@
 #include "side_plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "module_lists.h"
+#include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 #include "tftf/transform/output_layout.h"
 
@@ -12,6 +14,7 @@ namespace {
 
 constexpr std::string_view kConfig = "config.json";
 constexpr std::string_view kParams = "params.json";
+constexpr std::string_view kHfQuant = "hf_quant_config.json";
 // They say how the weights are quantised, and nothing else.
 constexpr std::string_view kQuantisationFiles[] = {"hf_quant_config.json", "quantize_config.json",
                                                    "quant_config.json"};
@@ -33,17 +36,53 @@ void edit(ConfigText& config, bool plain_again, std::optional<DType> dtype, cons
   if (!quantization.empty()) config.set({"quantization_config"}, quantization);
 }
 
+// The modules of weights that have come into a quantised model as they are.
+std::set<std::string> plain_modules(const Stream& stream) {
+  constexpr std::string_view kWeight = ".weight";
+  std::set<std::string> modules;
+  for (const StreamTensor& tensor : stream.tensors) {
+    if (tensor.left_alone && tensor.bundle == 0 && tensor.shape.size() == 2 &&
+        ends_with(tensor.name, kWeight))
+      modules.insert(tensor.name.substr(0, tensor.name.size() - kWeight.size()));
+  }
+  return modules;
+}
+
+// Adds them to a list: what was there stays, what is new follows, sorted.
+void add_plain_modules(const Stream& stream, ConfigText& document, std::string_view file) {
+  for (const auto& [name, way] : stream.plain_lists) {
+    if (name != file) continue;
+    const std::vector<std::string_view> path(way.begin(), way.end());
+    const JsonValue* list = &document.root();
+    for (const std::string_view key : path)
+      list = list != nullptr && list->is_object() ? list->find(key) : nullptr;
+    OrderedJson entries = OrderedJson::array();
+    std::set<std::string> known;
+    if (list != nullptr && list->is_array()) {
+      for (const JsonValue& entry : list->elements) {
+        entries.push_back(to_ordered_json(entry));
+        if (entry.is_string()) known.insert(entry.text);
+      }
+    }
+    const size_t before = entries.size();
+    for (const std::string& module : plain_modules(stream))
+      if (known.insert(module).second) entries.push_back(module);
+    if (entries.size() > before) document.set(path, entries.dump(-1, ' ', true));
+  }
+}
+
 }  // namespace
 
 Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const TransformRequest& request) {
   SidePlan plan;
   const bool plain_again = stream.dequantises && left_quantised == 0;
   std::optional<std::string> config_text;
-  if (const SideFile* file = stream.checkpoint->side_file(kConfig);
+  const bool new_config = stream.config_file != nullptr || !stream.plain_lists.empty();
+  if (const SideFile* file = stream.config_side();
       file != nullptr && (plain_again || stream.result_dtype || !stream.quantization_config.empty() ||
-                          !stream.config_members.empty() || stream.renamed)) {
+                          !stream.config_members.empty() || stream.renamed || new_config)) {
     if (file->document.error && stream.renamed && !plain_again && !stream.result_dtype &&
-        stream.quantization_config.empty() && stream.config_members.empty()) {
+        stream.quantization_config.empty() && stream.config_members.empty() && !new_config) {
       plan.warnings.push_back(
           "\"config.json\" is not valid JSON, so that no list of modules in it is renamed.");
     } else if (file->document.error) {
@@ -55,8 +94,10 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
     ConfigText config{std::string(kConfig), file->document.error ? "{}" : file->text};
     if (stream.renamed) rename_module_lists(stream, config, plan.warnings);
     edit(config, plain_again, stream.result_dtype, stream.quantization_config);
+    if (!plain_again) add_plain_modules(stream, config, kConfig);
     for (const auto& [path, json] : stream.config_members) config.set({path.begin(), path.end()}, json);
-    plan.changes = config.changes();
+    plan.changes = stream.config_changes;
+    plan.changes.insert(plan.changes.end(), config.changes().begin(), config.changes().end());
     if (!plan.changes.empty()) config_text = config.text();
   }
   // Mistral's own configuration says how its weights are quantised, too.
@@ -67,6 +108,14 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
     edit(params, true, std::nullopt, "");
     for (const ConfigChange& change : params.changes()) plan.changes.push_back(change);
     if (!params.changes().empty()) params_text = params.text();
+  }
+  std::optional<std::string> hf_text;
+  if (const SideFile* file = stream.checkpoint->side_file(kHfQuant);
+      !plain_again && file != nullptr && !file->document.error) {
+    ConfigText hf{std::string(kHfQuant), file->text};
+    add_plain_modules(stream, hf, kHfQuant);
+    for (const ConfigChange& change : hf.changes()) plan.changes.push_back(change);
+    if (!hf.changes().empty()) hf_text = hf.text();
   }
   if (plain_again || !stream.quantization_config.empty()) {
     for (const std::string_view name : kQuantisationFiles) {
@@ -97,10 +146,14 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
       plan.files.push_back({.name = file.name, .copied = false, .bytes = *std::move(config_text)});
     } else if (file.name == kParams && params_text) {
       plan.files.push_back({.name = file.name, .copied = false, .bytes = *std::move(params_text)});
+    } else if (file.name == kHfQuant && hf_text) {
+      plan.files.push_back({.name = file.name, .copied = false, .bytes = *std::move(hf_text)});
     } else {
       plan.files.push_back({.name = file.name, .copied = true});
     }
   }
+  for (const auto& [name, from] : stream.more_sides)
+    plan.files.push_back({.name = name, .copied = true, .from = from});
   return plan;
 }
 

@@ -9,6 +9,29 @@ std::string Stream::described(const StreamTensor& tensor) const {
   return quote_name(checkpoint->info(tensor.source).name) + " of " + quote_name(file_of(tensor.source));
 }
 
+const SideFile* Stream::config_side() const {
+  return config_file != nullptr ? config_file.get() : home->side_file("config.json");
+}
+
+const JsonValue* Stream::config() const {
+  const SideFile* file = config_side();
+  return file != nullptr && file->document.root.is_object() ? &file->document.root : nullptr;
+}
+
+namespace {
+
+StreamTensor stored_tensor(const Checkpoint& checkpoint, TensorRef ref) {
+  const TensorInfo& info = checkpoint.info(ref);
+  StreamTensor tensor;
+  tensor.name = info.name;
+  tensor.dtype = info.dtype;
+  tensor.shape = info.shape;
+  tensor.source = ref;
+  return tensor;
+}
+
+}  // namespace
+
 Stream open_stream(const Checkpoint& checkpoint, SmallValues& values, const LayoutReport& layouts,
                    const TransformRequest& request) {
   Stream stream;
@@ -17,21 +40,42 @@ Stream open_stream(const Checkpoint& checkpoint, SmallValues& values, const Layo
   stream.layouts = &layouts;
   stream.request = &request;
   stream.tensors.reserve(checkpoint.order.size());
-  for (const TensorRef ref : checkpoint.order) {
-    const TensorInfo& info = checkpoint.info(ref);
-    StreamTensor tensor;
-    tensor.name = info.name;
-    tensor.dtype = info.dtype;
-    tensor.shape = info.shape;
-    tensor.source = ref;
-    stream.tensors.push_back(std::move(tensor));
-  }
+  for (const TensorRef ref : checkpoint.order) stream.tensors.push_back(stored_tensor(checkpoint, ref));
+  stream.home = &checkpoint;
   stream.open =
       std::make_shared<OpenContext>(OpenContext{checkpoint, read_quant_config(checkpoint), &values});
   for (const TensorRef ref : checkpoint.unlisted) {
     stream.dropped.push_back({checkpoint.info(ref).name, "not in the index"});
   }
   return stream;
+}
+
+Stream open_other(const Stream& stream, size_t number) {
+  const Checkpoint& checkpoint = *stream.others[number].model->checkpoint;
+  const uint32_t first = stream.checkpoint->first_shard(number);
+  Stream other;
+  other.checkpoint = stream.checkpoint;
+  other.home = &checkpoint;
+  other.values = stream.values;
+  other.layouts = stream.others[number].layouts;
+  other.others = stream.others;
+  other.request = stream.request;
+  other.tensors.reserve(checkpoint.order.size());
+  for (const TensorRef ref : checkpoint.order)
+    other.tensors.push_back(stored_tensor(*stream.checkpoint, {ref.shard + first, ref.tensor}));
+  other.open = std::make_shared<OpenContext>(
+      OpenContext{*stream.checkpoint, read_quant_config(checkpoint), stream.values});
+  return other;
+}
+
+void renumber(LayoutReport& report, uint32_t first_shard) {
+  for (QuantFinding& finding : report.findings) {
+    for (QuantMatch& match : finding.matches) {
+      match.weight.shard += first_shard;
+      for (QuantCompanion& companion : match.companions) companion.tensor.shard += first_shard;
+    }
+    for (TensorRef& extra : finding.extras) extra.shard += first_shard;
+  }
 }
 
 }  // namespace tftf::transform

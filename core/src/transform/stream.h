@@ -28,7 +28,8 @@ struct StreamTensor {
   std::vector<Stage> stages{};  // empty: copied byte for byte
   // Stands for the stored data from here on: a tensor that an adapter has saved whole. Then `stages` are those since.
   std::shared_ptr<const TensorData> provided{};
-  bool added = false;  // there is nothing stored that it replaces; `source` is any tensor
+  bool added = false;       // there is nothing stored that it replaces; `source` is any tensor
+  bool left_alone = false;  // a plain weight that has come into a quantised model
   // Codes and scales that one encoding stage writes have a number in common (0: none); the tensor of output 0 has the
   // stages, the others none.
   uint32_t bundle = 0;
@@ -55,9 +56,23 @@ struct Dropped {
   std::string reason;  // "companion", "filter", …
 };
 
+// A model that operations take tensors from.
+struct OtherSource {
+  const OtherModel* model = nullptr;
+  const LayoutReport* layouts = nullptr;  // its shards numbered as in the stream's checkpoint
+};
+
 struct Stream {
   const Checkpoint* checkpoint = nullptr;
   SmallValues* values = nullptr;
+  const LayoutReport* layouts = nullptr;              // of the checkpoint, and of what was taken from others
+  std::shared_ptr<const LayoutReport> own_layouts{};  // them, when something was taken
+  std::vector<OtherSource> others{};                  // as the checkpoint has them
+  // Whose configuration and files beside the tensors count: the checkpoint itself, or one of the others.
+  const Checkpoint* home = nullptr;
+  // Stands for config.json from here on: what an operation has made of it.
+  std::shared_ptr<const SideFile> config_file{};
+  std::vector<ConfigChange> config_changes{};  // of that, for the account
   ValueScans* scans = nullptr;
   const LayoutReport* layouts = nullptr;  // of the checkpoint
   const TransformRequest* request = nullptr;
@@ -85,14 +100,28 @@ struct Stream {
   // Members of config.json that follow the tensors: their path, and the value as JSON.
   std::vector<std::pair<std::vector<std::string>, std::string>> config_members{};
   std::optional<Placement> placement{};  // nothing: packed into shards
+  // Files that go along from another place than the input's folder: their name, and the name that the host knows.
+  std::vector<std::pair<std::string, std::string>> more_sides{};
+  std::vector<Account::Graft> grafts{};
+  // Where a quantised model's configuration lists what is left alone: the file, and the way to the list in it. Modules of
+  // tensors that are `left_alone` are added there.
+  std::vector<std::pair<std::string, std::vector<std::string>>> plain_lists{};
 
+  // config.json of the home as operations have left it, its file and its root object; null when there is none.
+  const SideFile* config_side() const;
+  const JsonValue* config() const;
   // The name and file in the input, quoted for messages.
   std::string described(const StreamTensor& tensor) const;
-  const std::string& file_of(TensorRef ref) const { return checkpoint->shards[ref.shard].name; }
+  const std::string& file_of(TensorRef ref) const { return checkpoint->shard(ref.shard).name; }
 };
 
 // Tensors in reading order; those of the shards that the index does not name are dropped ("not in the index").
 Stream open_stream(const Checkpoint& checkpoint, SmallValues& values, const LayoutReport& layouts,
                    const TransformRequest& request);
+// The tensors of others[number] as a stream of their own, with its configuration; what becomes of them may be put into
+// `stream`: shards are numbered alike.
+Stream open_other(const Stream& stream, size_t number);
+// Numbers the shards of a report from `first_shard` on.
+void renumber(LayoutReport& report, uint32_t first_shard);
 
 }  // namespace tftf::transform

@@ -449,7 +449,7 @@ TEST_CASE("LO010, LO030: where else the base holds the modules") {
   CHECK(both[2] == kWeights + ": none of the 2 modules is in the base under its stored name; \"" + wrapped +
                        "q\" would be. Loaders skip unmatched modules without a word.");
   CHECK(both[0] == kWeights + ": base model has no \"model.layers.0.q.weight\". It has \"" + wrapped +
-                       "q\"; the adapter was made for another wrapping of this model.");
+                       "q\"; the adapter was made for another wrapping of this model. `tftf adapter convert --to peft --base BASE` moves it.");
   // The only path that ends in the same layer.
   const Lines tail = said(adapter, {{"thinker.x.layers.0.q.weight", "F32", {6, 4}},
                                     {"a.layers.0.v.weight", "F32", {6, 4}},

@@ -52,11 +52,15 @@ async function onePerAdapter(merge: Operation): Promise<Operation[]> {
   });
 }
 
-/** Operations with the adapters that their options name. */
+/** Operations with the adapters and models that their options name. */
 export async function withAdapters(chain: Operation[], session: Session): Promise<Operation[]> {
   const core = await loadCore();
   const single = (await Promise.all(chain.map(onePerAdapter))).flat();
   return Promise.all(single.map(async operation => {
+    if (operation.id === 'graft' && operation.from === undefined) {
+      call(core, () => core.checkOperation(JSON.stringify(operation)));
+      return { ...operation, from: await treeOf(optionOf(operation, 'from')!, session) };
+    }
     if (operation.id !== 'merge-lora' || operation.adapter !== undefined) return operation;
     call(core, () => core.checkOperation(JSON.stringify(operation)));
     const adapter: AdapterSource = { tree: await treeOf(optionOf(operation, 'adapter')!, session) };

@@ -48,6 +48,10 @@ async function transform(session: Session, line: CommandLine, chosen: Operation[
   if (there !== undefined) checkApart(merging, output, there);
   const tree = await treeOf(input, session);
   if (there !== undefined && there.isDirectory() === single) checkTarget(output, options, output, [], tree);
+  for (const { from } of merging) {
+    if (from === undefined || nowhere) continue;
+    checkTarget(output, { ...options, overwrite: true }, single ? path.dirname(output) : output, single ? [path.basename(output)] : [], from);
+  }
   const request = {
     command: line.path, operations: merging, output, dryRun, maxHeader: session.maxHeader,
     // The form of a colibri header.

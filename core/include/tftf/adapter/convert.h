@@ -12,6 +12,7 @@
 #include "tftf/adapter/families.h"
 #include "tftf/adapter/recipe.h"
 #include "tftf/base/result.h"
+#include "tftf/checkpoint/model_types.h"
 #include "tftf/checkpoint/small_values.h"
 #include "tftf/checkpoint/value_scans.h"
 
@@ -33,7 +34,11 @@ struct AdapterConvertOptions {
   std::optional<double> alpha{};        // alpha over rank is s, likewise
   bool allow_partial = false;           // what cannot be mapped is left out
   std::string single_name{};            // one file of this name; empty: a folder
-  const Checkpoint* base = nullptr;     // whose names decide where dots are
+  const Checkpoint* base =
+      nullptr;  // whose names decide where dots are; PEFT's adapters are fitted to it (fit.h)
+  // Of that fit: the form of adapted experts, and the base's type, instead of what the base says.
+  std::optional<ExpertForm> experts{};
+  std::string model_type{};
 };
 
 struct AdapterConversion {

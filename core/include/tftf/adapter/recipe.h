@@ -14,6 +14,7 @@ namespace tftf {
 
 // Element (i, j) of a piece of rows x cols, at (to_row + i, to_col + j) of the result, is element (row + i, col + j) of
 // the source, with `transposed` element (row + j, col + i). A source is a matrix of its first dimension by all others.
+// With steps other than 1 rows and columns lie so far apart, in the source or in the result.
 // Scaled: widened to F32 (F64 stays), times the scale as F32, rounded to the dtype.
 struct AdapterPiece {
   TensorRef source{};
@@ -23,6 +24,11 @@ struct AdapterPiece {
   uint64_t to_row = 0, to_col = 0;
   double scale = 1;
   bool transposed = false;
+  uint32_t slot = 0;  // of the source among those of the recipe: number_sources()
+  uint64_t row_step = 1, col_step = 1;
+  uint64_t to_row_step = 1, to_col_step = 1;
+
+  bool has_steps() const { return row_step != 1 || col_step != 1 || to_row_step != 1 || to_col_step != 1; }
 };
 
 struct AdapterRecipe {
@@ -43,7 +49,7 @@ struct AdapterRecipe {
 
 // The tensor as it is stored.
 AdapterRecipe stored_recipe(const Checkpoint& checkpoint, TensorRef tensor);
-// Rows [first, first + count) of a matrix.
+// Rows [first, first + count) of a matrix whose pieces have no steps.
 AdapterRecipe rows_of_recipe(const AdapterRecipe& recipe, uint64_t first, uint64_t count);
 // Columns likewise; of a matrix of two dimensions.
 AdapterRecipe columns_of_recipe(const AdapterRecipe& recipe, uint64_t first, uint64_t count);
@@ -58,8 +64,10 @@ AdapterRecipe empty_recipe(DType dtype, uint64_t rows, uint64_t cols);
 
 // The stored tensors that carrying it out needs, each once: those of its pieces, then the middle factor.
 std::vector<TensorRef> recipe_sources(const AdapterRecipe& recipe);
-// The bytes of rows [first, first + count) of a recipe without literal: `sources` are recipe_sources(), whole. What a
-// plan's tiles do, and a merge that has everything in memory.
+// Notes in the pieces which of these each of them is taken from. Once, when the pieces are complete.
+void number_sources(AdapterRecipe& recipe);
+// The bytes of rows [first, first + count) of a recipe without literal whose sources are numbered: `sources` are
+// recipe_sources(), whole. What a plan's tiles do, and a merge that has everything in memory.
 void cook_rows(const AdapterRecipe& recipe, std::span<const Bytes> sources, uint64_t first, uint64_t count,
                std::byte* out) noexcept;
 

@@ -99,6 +99,9 @@ struct Checkpoint {
   std::vector<TensorRef> unlisted;
   std::unordered_map<std::string_view, TensorRef>
       by_name;  // of `order`, the first of equal names; views into `shards`
+  // Other models that operations take tensors from, in the order of the operations: their shards are numbered behind
+  // these. Nothing above knows of them.
+  std::vector<std::shared_ptr<const Checkpoint>> others{};
 
   Checkpoint() = default;
   Checkpoint(Checkpoint&&) noexcept = default;
@@ -107,11 +110,20 @@ struct Checkpoint {
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
-  const TensorInfo& info(TensorRef ref) const { return shards[ref.shard].header.tensors[ref.tensor]; }
+  // By number, those of the others too.
+  const Shard& shard(uint32_t number) const {
+    return number < shards.size() ? shards[number] : shard_of_others(number);
+  }
+  // The number of the first shard of others[i]; of others.size(): the number of all shards.
+  uint32_t first_shard(size_t other) const;
+  const TensorInfo& info(TensorRef ref) const { return shard(ref.shard).header.tensors[ref.tensor]; }
   std::optional<TensorRef> find(std::string_view name) const;
   const SideFile* side_file(std::string_view name) const;
   // config.json's root object, or nothing.
   const JsonValue* config() const;
+
+ private:
+  const Shard& shard_of_others(uint32_t number) const;
 };
 
 // How strictly the shards are taken.

@@ -198,6 +198,7 @@ struct PlanEntry {
 struct SideOutput {
   std::string name{};
   bool copied = true;     // host copies the input's file of that name, mode and mtime too
+  std::string from{};     // copied: the name that the file has there, where it is another
   std::string bytes{};    // otherwise: the content
   bool is_index = false;  // renamed after everything else
 };

@@ -35,6 +35,17 @@ struct Account {
     uint64_t tensors = 0;   // of the base, that it changed
     uint64_t added = 0;     // tensors that the base did not have
   };
+  // What another model gave.
+  struct Graft {
+    std::string source;                // as given
+    uint64_t taken = 0;                // tensors
+    uint64_t bytes = 0;                // of them, as they are written
+    uint64_t converted = 0;            // of them, cast or dequantised
+    uint64_t replaced = 0;             // tensors of the model that gave way
+    uint64_t moved = 0;                // names of the source that were brought to the model's layout
+    std::vector<std::string> names{};  // of what was taken, in the result
+    std::vector<Dropped> skipped{};    // of the source, by reason
+  };
   // An adapter that was converted into another family's form.
   struct Converted {
     std::string from;
@@ -80,6 +91,7 @@ struct Account {
   std::vector<Merge> merges{};  // in their order
   std::vector<Rank> ranks{};    // in the order of the modules
   std::optional<Coverage> coverage{};
+  std::vector<Graft> grafts{};  // likewise
   std::optional<Converted> converted{};
   std::vector<File> files;  // of tensors
   std::vector<ConfigChange> config;

@@ -50,6 +50,17 @@ struct OptionInfo {
   uint32_t values() const { return kind == OptionKind::kFlag ? 0 : kind == OptionKind::kRule ? 2 : 1; }
 };
 
+// A second model that an operation takes tensors from, read by the host.
+struct OtherModel {
+  std::shared_ptr<const Checkpoint> checkpoint;  // its shards have `place` before their names
+  std::string given;                             // as the user wrote it
+  std::string place;  // what the host finds its files by: ends in "//", as no name of a model's file does
+  std::vector<FileEntry> folder{};  // the entries of its folder
+};
+// `place`: a word of the host for the model's folder, without the final "//".
+std::shared_ptr<const OtherModel> other_model(Checkpoint checkpoint, const std::string& place,
+                                              std::vector<FileEntry> folder);
+
 // One operation of a command line or a form: options by name with their values as text.
 struct Operation {
   std::string id;
@@ -57,8 +68,9 @@ struct Operation {
     std::string name;
     std::vector<std::string> values;  // OptionInfo::values() of them
   };
-  std::vector<Given> options{};              // in the order given
-  std::shared_ptr<const Adapter> adapter{};  // merge-lora: what its options name, read by the host
+  std::vector<Given> options{};               // in the order given
+  std::shared_ptr<const Adapter> adapter{};   // merge-lora: what its options name, read by the host
+  std::shared_ptr<const OtherModel> other{};  // graft: likewise
 
   // The last values of that name, or nothing.
   const std::vector<std::string>* find(std::string_view name) const;
@@ -73,6 +85,7 @@ struct OperationInfo {
   std::span<const OptionInfo> options;
   std::string_view layouts;  // what it needs in the input, words; empty: anything
   std::string_view writes;   // what it leaves in the output, words
+  std::string_view other{};  // the option that names a second model; empty: it needs none
   // Why it would do nothing or be refused on this checkpoint, one sentence; empty: it is applicable.
   std::string (*obstacle)(const Checkpoint& checkpoint);
   // Null: an operation of the output alone (reshard).

@@ -83,10 +83,13 @@ struct Transform {
   Account final_account(uint64_t bytes_read, uint64_t bytes_written, bool resumed) const;
 };
 
+// Makes the models that operations take tensors from part of the one that they are put into.
+void join_others(Checkpoint& checkpoint, std::span<const Operation> operations);
+
 // A pump, like the reader: serve want() until it is empty, then take().
 class Planner {
  public:
-  // `checkpoint` must outlive the planner.
+  // `checkpoint` must outlive the planner; what operations take from other models it has by join_others().
   Planner(const Checkpoint& checkpoint, TransformRequest request);
   ~Planner();
   Planner(Planner&&) noexcept;

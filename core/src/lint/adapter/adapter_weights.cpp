@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "lint/adapter/flat_factors.h"
 #include "lint/adapter/module_pattern.h"
 #include "lint/file_names.h"
 #include "lint/name_table.h"
@@ -228,10 +229,12 @@ void check_base(FindingList& list, const LoraTensors& tensors, const TargetModul
         if (!other.empty() && elsewhere++ == 0) example = other;
         if (Diagnostic* finding = report_module(list, Rule::LO010, pair.module)) {
           finding->values.emplace_back("tensor", std::string(path) + ".weight");
-          finding->values.emplace_back("hint", other.empty() ? std::string()
-                                                             : " It has " + quote_name(other) +
-                                                                   "; the adapter was made for another "
-                                                                   "wrapping of this model.");
+          finding->values.emplace_back("hint", other.empty()
+                                                   ? std::string()
+                                                   : " It has " + quote_name(other) +
+                                                         "; the adapter was made for another "
+                                                         "wrapping of this model. `tftf adapter "
+                                                         "convert --to peft --base BASE` moves it.");
         }
         continue;
       }
@@ -417,6 +420,7 @@ bool check_adapter_weights(FindingList& weights, FindingList& config_list, const
   check_ranks(weights, tensors, ranks, config.integer("r").value_or(0), targets);
   check_targets(weights, config_list, tensors, targets);
   if (base && !base->problem()) check_base(weights, tensors, targets, config, *base);
+  check_flat_factors(weights, header, config, base && !base->problem() ? base : nullptr);
   check_prefixes(weights, tensors);
   check_saved(config_list, tensors, config);
   const JsonValue* dora = config.get("use_dora");

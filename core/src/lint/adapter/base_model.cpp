@@ -93,6 +93,31 @@ BaseModel::BaseModel(const Tree& tree) {
   if (!any) problem_ = "it holds no readable .safetensors file and no usable index";
   complete_ = any && all;
   std::sort(names_.begin(), names_.end());
+  if (const TreeFile* config = tree.file_in(tree.folders.front(), "config.json");
+      config && config->has_text()) {
+    const JsonDocument document = parse_json(config->text, JsonDialect::kPython);
+    entry_ = known_model_entry(&document.root);
+    if (entry_) layout_.emplace(*entry_);
+  }
+}
+
+std::string BaseModel::find_in_layouts(std::string_view path) const {
+  if (!layout_) return {};
+  for (const NameLayout to : {NameLayout::kTransformers4, NameLayout::kTransformers5}) {
+    std::string moved = layout_->convert(std::string(path) + ".", to).name;
+    moved.pop_back();
+    if (moved == path) continue;
+    if (holds(moved)) return moved;
+  }
+  for (const NameLayout to : {NameLayout::kTransformers4, NameLayout::kTransformers5}) {
+    const std::string weight = layout_->convert(std::string(path) + ".weight", to).name;
+    const auto expert = parse_expert_name(entry_->experts(), weight);
+    if (!expert || expert->what != ExpertName::What::kSplit) continue;
+    const std::string container =
+        std::string(expert->prefix) + std::string(expert->kind->path[expert->under]);
+    if (find(container + "." + std::string(expert->kind->fused_down))) return container;
+  }
+  return {};
 }
 
 const TensorInfo* BaseModel::find(std::string_view name) const {
@@ -107,6 +132,7 @@ bool BaseModel::holds(std::string_view path) const {
 }
 
 std::string BaseModel::find_elsewhere(std::string_view path) const {
+  if (std::string other = find_in_layouts(path); !other.empty()) return other;
   for (std::string& other : other_prefixes(path))
     if (holds(other)) return std::move(other);
   const std::string_view wanted = from_layers(path);

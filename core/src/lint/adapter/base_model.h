@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lint/tree.h"
+#include "tftf/checkpoint/layout_names.h"
 
 namespace tftf {
 
@@ -32,14 +33,21 @@ class BaseModel {
   // Whether absent names are known to be absent.
   bool complete() const { return complete_; }
   const TensorInfo* find(std::string_view name) const;
+  // Of all tensors, sorted.
+  const std::vector<std::string_view>& names() const { return names_; }
   // Any tensor `path`.… is there.
   bool holds(std::string_view path) const;
-  // Where else the module may be meant to be: the path under another prefix that is there, else the only stored module
+  // Where else the module may be meant to be: the path in another layout of names, the experts that it is one of, the path
+  // under another prefix that is there, else the only stored module
   // whose path ends in the same `layers.N.…`. Empty when there is none.
   std::string find_elsewhere(std::string_view path) const;
 
  private:
+  std::string find_in_layouts(std::string_view path) const;
+
   std::optional<std::string> problem_;
+  std::optional<ModelEntry> entry_;  // by its config.json
+  std::optional<LayoutNames> layout_;
   bool complete_ = true;
   std::vector<std::string_view> names_;  // by bytes
   std::unordered_map<std::string_view, const TensorInfo*> tensors_;

@@ -164,6 +164,7 @@ Diagnostics check_config(const ConfigInput& input, std::optional<TiedTensors>* t
     const ModelFacts facts(input, config, model_type->text, choice.family != nullptr, file);
     check_parts(out, facts);
     check_experts(out, facts);
+    check_layout(out, facts);
     check_wrappers(out, facts);
     check_embeddings(out, facts, tied);
   }

@@ -78,6 +78,8 @@ inline bool in_tower(std::string_view name) { return in_vision_tower(name) || in
 void check_parts(Diagnostics& out, const ModelFacts& facts);
 // CF043, CF044.
 void check_experts(Diagnostics& out, const ModelFacts& facts);
+// CF060, CF061.
+void check_layout(Diagnostics& out, const ModelFacts& facts);
 // CF045, CF046.
 void check_wrappers(Diagnostics& out, const ModelFacts& facts);
 // CF047, CF048, and for model types without a family table CF021, CF030; `tied` as in check_config.

@@ -112,7 +112,7 @@ std::shared_ptr<const RansTable> table_of(OpenContext& context, uint32_t shard) 
   const std::string key = "rans table " + std::to_string(shard);
   const auto [at, fresh] = context.kept.emplace(key, nullptr);
   if (fresh) {
-    for (const auto& [name, text] : context.checkpoint.shards[shard].header.metadata) {
+    for (const auto& [name, text] : context.checkpoint.shard(shard).header.metadata) {
       if (name != kRansTableKey) continue;
       RansTableReading reading = read_rans_table(text);
       if (reading.table) at->second = std::make_shared<const RansTable>(*std::move(reading.table));
