@@ -146,6 +146,16 @@ const std::shared_ptr<const Adapter>& AdapterList::at(uint64_t number) const {
   return adapters_[static_cast<size_t>(number)];
 }
 
+uint32_t AdapterList::add_file(uintptr_t data, uint32_t length) {
+  files_.push_back(std::make_shared<const std::string>(as_text(bytes_at(data, length))));
+  return static_cast<uint32_t>(files_.size() - 1);
+}
+
+const std::shared_ptr<const std::string>& AdapterList::file_at(uint64_t number) const {
+  if (number >= files_.size()) throw Failure{{.code = ErrorCode::kInternal, .message = "There is no such file."}};
+  return files_[static_cast<size_t>(number)];
+}
+
 EMSCRIPTEN_BINDINGS(tftf_adapter) {
   using namespace emscripten;
   function("openAdapter", guard<&open_adapter>, allow_raw_pointers());
@@ -165,7 +175,9 @@ EMSCRIPTEN_BINDINGS(tftf_adapter) {
       .function("configure", guard<&AdapterLoad::configure>)
       .function("make", guard<&AdapterLoad::make>)
       .function("content", guard<&AdapterLoad::content>);
-  class_<AdapterList>("AdapterList").function("add", guard<&AdapterList::add>);
+  class_<AdapterList>("AdapterList")
+      .function("add", guard<&AdapterList::add>)
+      .function("addFile", guard<&AdapterList::add_file>);
 }
 
 }  // namespace tftf::wasm

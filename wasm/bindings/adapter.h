@@ -63,9 +63,13 @@ class AdapterList {
  public:
   uint32_t add(const AdapterLoad& load);
   const std::shared_ptr<const Adapter>& at(uint64_t number) const;
+  // Files that options of operations name, whole.
+  uint32_t add_file(uintptr_t data, uint32_t length);
+  const std::shared_ptr<const std::string>& file_at(uint64_t number) const;
 
  private:
   std::vector<std::shared_ptr<const Adapter>> adapters_;
+  std::vector<std::shared_ptr<const std::string>> files_;
 };
 
 }  // namespace tftf::wasm

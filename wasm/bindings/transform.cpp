@@ -343,7 +343,15 @@ void check_given(const std::string& operation) {
   need(check_operation(operation_of(parse_argument(operation))));
 }
 
-// {"command", "operations": [{"id", "options", "adapter": number in the list or null}], "input", "output", "dryRun", "examine",
+// The files that have to be read for an operation: [{"option", "path"}].
+std::string operation_files(const std::string& operation) {
+  OrderedJson out = OrderedJson::array();
+  for (const OperationFile& file : files_of(operation_of(parse_argument(operation))))
+    out.push_back({{"option", file.option}, {"path", file.path}});
+  return json_text(out);
+}
+
+// {"command", "operations": [{"id", "options", "adapter": number in the list or null, "files": {option: number}}], "input", "output", "dryRun", "examine",
 // "singleName", "maxShardSize", "align", "folder": [entries], "tileBytes"}
 Transformation* open_transform(const Model& model, const AdapterList& adapters, const std::string& request) {
   const JsonValue given = parse_argument(request);
@@ -353,6 +361,9 @@ Transformation* open_transform(const Model& model, const AdapterList& adapters, 
     Operation operation = operation_of(one);
     const uint64_t adapter = number_of(one, "adapter", kNoAdapter);
     if (adapter != kNoAdapter) operation.adapter = adapters.at(adapter);
+    if (const JsonValue* files = one.get("files"))
+      for (const auto& [option, number] : files->members)
+        operation.files[option] = adapters.file_at(number_of(*files, option, kNoAdapter));
     out.operations.push_back(std::move(operation));
   }
   out.input = text_of(given, "input");
@@ -394,6 +405,7 @@ EMSCRIPTEN_BINDINGS(tftf_transform) {
   using namespace emscripten;
   function("openTransform", guard<&open_transform>, allow_raw_pointers());
   function("checkOperation", guard<&check_given>);
+  function("operationFiles", guard<&operation_files>);
   function("openFolderTransform", guard<&open_folder_transform>, allow_raw_pointers());
   class_<Transformation>("Transformation")
       .function("want", guard<&Transformation::want>)

@@ -90,6 +90,7 @@ export interface CoreAdapterLoad extends Pump, Handle {
 }
 export interface CoreAdapterList extends Handle {
   add(load: CoreAdapterLoad): number;
+  addFile(at: number, length: number): number;
 }
 
 /** A pass over values: statistics, a heat map, a comparison. */
@@ -134,6 +135,7 @@ export interface Core {
   openAdapterList(): CoreAdapterList | null;
   openTransform(model: CoreModel, adapters: CoreAdapterList, request: string): CoreTransformation | null;
   checkOperation(operation: string): void;
+  operationFiles(operation: string): string;
   naturalOrder(names: string): string;
   rules(id: string, text: boolean, colour: boolean): string;
   isIndexName(name: string): boolean;

@@ -79,12 +79,28 @@ async function warnOfIndex(core: Core, transformation: CoreTransformation, files
   }
 }
 
+/** Hands files to `list`; their numbers, by option. */
+function addFiles(core: Core, list: CoreAdapterList, files: Record<string, Uint8Array>): Record<string, number> {
+  const numbers: Record<string, number> = {};
+  for (const [option, bytes] of Object.entries(files)) {
+    const memory = new CoreMemory(core);
+    try {
+      const at = memory.reserve(Math.max(bytes.length, 1));
+      core.HEAPU8.set(bytes, at);
+      numbers[option] = call(core, () => list.addFile(at, bytes.length));
+    } finally {
+      memory.close();
+    }
+  }
+  return numbers;
+}
+
 /** Reads the adapters of operations into `list`; what the core is told of the operations. */
 async function withAdapters(core: Core, list: CoreAdapterList, operations: Operation[], maxHeader: number | undefined, task: Task): Promise<unknown[]> {
   const told: unknown[] = [];
-  for (const { id, options = [], adapter } of operations) {
+  for (const { id, options = [], adapter, files = {} } of operations) {
     if (adapter === undefined) {
-      told.push({ id, options });
+      told.push({ id, options, files: addFiles(core, list, files) });
       continue;
     }
     const has = (name: string) => options.some(option => option.name === name);

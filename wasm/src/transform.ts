@@ -10,6 +10,8 @@ export interface Operation {
   options?: { name: string; values: string[] }[];
   /** merge-lora: what is merged; its options adapter and adapter-config only name it. Read whole when planned. */
   adapter?: AdapterSource;
+  /** What options of quantize name (scheme, qparams, static-qparams), by option: the files' bytes. */
+  files?: Record<string, Uint8Array>;
 }
 
 export interface PlanRequest {

@@ -5,6 +5,7 @@
 
 #include "quant/ct/marlin.h"
 #include "quant/ct/module.h"
+#include "quant/ct/repacked.h"
 #include "quant/ct/scheme.h"
 #include "quant/families.h"
 #include "quant/layout_scan.h"
@@ -20,29 +21,39 @@ namespace {
 using ct::Module;
 using ct::open_layout;
 
-constexpr QuantFormat kPack = {
-    .id = "ct-pack-quantized", .title = "compressed-tensors, integers packed into I32", .open = open_layout};
+constexpr QuantFormat kPack = {.id = "ct-pack-quantized",
+                               .title = "compressed-tensors, integers packed into I32",
+                               .open = open_layout,
+                               .codes = &ct::kPackCodes,
+                               .by_scheme = true};
 constexpr QuantFormat kInt = {
-    .id = "ct-int-quantized", .title = "compressed-tensors, I8 codes", .open = open_layout};
-constexpr QuantFormat kFloat = {
-    .id = "ct-float-quantized", .title = "compressed-tensors, FP8 codes", .open = open_layout};
+    .id = "ct-int-quantized", .title = "compressed-tensors, I8 codes", .open = open_layout, .by_scheme = true};
+constexpr QuantFormat kFloat = {.id = "ct-float-quantized",
+                                .title = "compressed-tensors, FP8 codes",
+                                .open = open_layout,
+                                .codes = &ct::kBlockCodes,
+                                .by_scheme = true};
 constexpr QuantFormat kNaive = {
-    .id = "ct-naive-quantized", .title = "compressed-tensors, one code per element", .open = open_layout};
-constexpr QuantFormat kCompressedTensorsNvfp4 = {
-    .id = "ct-nvfp4-pack-quantized", .title = "compressed-tensors NVFP4", .open = open_layout};
+    .id = "ct-naive-quantized", .title = "compressed-tensors, one code per element", .open = open_layout, .by_scheme = true};
+constexpr QuantFormat kCompressedTensorsNvfp4 = {.id = "ct-nvfp4-pack-quantized",
+                                                 .title = "compressed-tensors NVFP4",
+                                                 .open = open_layout,
+                                                 .codes = &ct::kNvfp4Codes,
+                                                 .by_scheme = true};
 constexpr QuantFormat kCompressedTensorsMxfp4 = {
-    .id = "ct-mxfp4-pack-quantized", .title = "compressed-tensors MXFP4", .open = open_layout};
+    .id = "ct-mxfp4-pack-quantized", .title = "compressed-tensors MXFP4", .open = open_layout, .by_scheme = true};
 constexpr QuantFormat kCompressedTensorsMxfp8 = {
-    .id = "ct-mxfp8-quantized", .title = "compressed-tensors MXFP8", .open = open_layout};
+    .id = "ct-mxfp8-quantized", .title = "compressed-tensors MXFP8", .open = open_layout, .by_scheme = true};
 constexpr QuantFormat kMarlin24 = {
-    .id = "ct-marlin-24", .title = "compressed-tensors, Marlin 2:4", .open = ct::open_marlin};
+    .id = "ct-marlin-24", .title = "compressed-tensors, Marlin 2:4", .open = ct::open_marlin, .by_scheme = true};
 constexpr QuantFormat kBitmask = {
-    .id = "ct-sparse-bitmask", .title = "compressed-tensors, sparse by bitmask", .open = open_layout};
+    .id = "ct-sparse-bitmask", .title = "compressed-tensors, sparse by bitmask", .open = open_layout, .by_scheme = true};
 constexpr QuantFormat kBitmask24 = {
-    .id = "ct-sparse-24-bitmask", .title = "compressed-tensors, 2:4 sparse by bitmask", .open = open_layout};
+    .id = "ct-sparse-24-bitmask", .title = "compressed-tensors, 2:4 sparse by bitmask", .open = open_layout, .by_scheme = true};
 constexpr QuantFormat kDense = {.id = "ct-dense",
                                 .title = "compressed-tensors, plain weights with the scales of a calibration",
-                                .open = open_layout};
+                                .open = open_layout,
+                                .by_scheme = true};
 
 constexpr std::string_view kActivations[] = {"input_scale", "output_scale", "input_zero_point",
                                              "output_zero_point", "input_global_scale"};

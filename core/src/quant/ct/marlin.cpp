@@ -56,7 +56,14 @@ const RunTable& places_of(uint32_t bits) {
 
 // Where the scale of a row of a stripe is stored.
 uint64_t scale_place(const MarlinMatrix& m, uint64_t row) {
-  if (!m.permuted_scales) return row;
+  return m.permuted_scales ? marlin_scale_place(row) : row;
+}
+
+}  // namespace
+
+uint64_t marlin_value_place(uint32_t bits, uint64_t old) { return places_of(bits)[to_size(old)]; }
+
+uint64_t marlin_scale_place(uint64_t row) {
   constexpr uint64_t kPlaces[] = {0, 4, 1, 5, 2, 6, 3, 7};
   // new[8 i + k] = old[8 i + kOrder[k]] with kOrder = 0 4 1 5 2 6 3 7; its inverse
   for (uint64_t k = 0; k < 8; ++k)
@@ -64,13 +71,14 @@ uint64_t scale_place(const MarlinMatrix& m, uint64_t row) {
   return row;
 }
 
-// Where the nibbles of a row's 16 columns lie in the stripe of `meta`: a row of 128 for each 32 columns.
-uint64_t meta_place(uint64_t row, uint64_t column) {
+uint64_t marlin_meta_place(uint64_t row, uint64_t column) {
   const uint64_t r = row % 2 * 2 + row % 8 / 4 + row % 4 / 2 * 32 + row / 8 * 4;
   if (r % 2 == 0 && column % 2 == 1) return (column - 1) / 2 * 128 + (r + 1) * 2;
   if (r % 2 == 1 && column % 2 == 0) return (column + 1) / 2 * 128 + (r - 1) * 2 + 1;
   return column / 2 * 128 + r * 2 + column % 2;
 }
+
+namespace {
 
 void read_marlin(const Weight& weight, ElementRange tile, PartRanges& ranges) {
   const auto& m = weight.as<MarlinMatrix>();
@@ -106,7 +114,7 @@ uint64_t decode_marlin(const Weight& weight, const DecodeTask& task, ElementRang
       alignas(16) float values[kMarlinChunk] = {};
       for (uint64_t c = c0; c < c0 + count; c += 4) {
         // meta: a stripe's 128 values of every 32 columns
-        const uint64_t place = meta_place(in_stripe, c / 16);
+        const uint64_t place = marlin_meta_place(in_stripe, c / 16);
         const uint64_t at = place / 128 * (tile.count / kStripe * 128) + stripe * 128 + place % 128;
         const uint32_t nibble = load_le<uint16_t>(task.bytes[2] + to_size(at * 2)) >> (c / 4 % 4 * 4) & 15u;
         for (uint32_t k = 0; k < 2; ++k) {
