@@ -85,10 +85,6 @@ void LayoutScan::problem(const QuantMatch& match, std::string what, Rule rule) {
   for (const QuantCompanion& one : match.companions) take_tensor(one.tensor);
 }
 
-void LayoutScan::remark(Rule rule, std::string_view subject, std::string what) {
-  report_.remarks.push_back({rule, std::string(subject), std::move(what)});
-}
-
 void LayoutScan::note(std::string text) {
   if (std::find(report_.notes.begin(), report_.notes.end(), text) == report_.notes.end())
     report_.notes.push_back(std::move(text));

@@ -48,7 +48,6 @@ class LayoutScan {
                std::initializer_list<std::optional<TensorRef>> parts, Rule rule = Rule::QT300);
   // The same for a module all of whose tensors are known.
   void problem(const QuantMatch& match, std::string what, Rule rule = Rule::QT300);
-  void remark(Rule rule, std::string_view subject, std::string what);
   // A warning; equal ones are kept once.
   void note(std::string text);
 

@@ -83,8 +83,7 @@ constexpr OptionInfo kDequantOptions[] = {
     {.name = "group-size", .kind = OptionKind::kInteger, .help = "Its columns per scale"}};
 
 // Those that have an encoder, and their other names; a test compares them.
-constexpr std::string_view kWrittenLayouts[] = {"compressed-tensors",
-                                                "fp8-block",
+constexpr std::string_view kWrittenLayouts[] = {"fp8-block",
                                                 "gptq-v1",
                                                 "gptq",
                                                 "gptq-v2",
@@ -102,7 +101,8 @@ constexpr std::string_view kWrittenLayouts[] = {"compressed-tensors",
                                                 "colibri-int3-g64",
                                                 "colibri-e8-iq3-lattice",
                                                 "colibri-fp8-e4m3-b128",
-                                                "colibri-fp8"};
+                                                "colibri-fp8",
+                                                "compressed-tensors"};
 
 constexpr OptionInfo kQuantizeOptions[] = {
     {.name = "to",
@@ -152,7 +152,8 @@ constexpr OptionInfo kQuantizeOptions[] = {
      .help = "Refuse what a reader of colibri containers would take for another format"}};
 
 constexpr std::string_view kRepackTargets[] = {
-    "compressed-tensors", "gptq-v1", "gptq", "gptq-v2", "awq-gemm", "awq", "fp8-block", "colibri-fp8-e4m3-b128", "colibri-fp8"};
+    "gptq-v1",   "gptq",                  "gptq-v2",     "awq-gemm", "awq",
+    "fp8-block", "colibri-fp8-e4m3-b128", "colibri-fp8", "compressed-tensors"};
 constexpr OptionInfo kRepackOptions[] = {{.name = "to",
                                           .kind = OptionKind::kChoice,
                                           .choices = kRepackTargets,

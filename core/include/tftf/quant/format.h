@@ -82,7 +82,7 @@ struct QuantProblem {
   Rule rule = Rule::QT300;  // what `lint` reports it as
 };
 
-// What a layout's rules say beside its problems: `lint` reports it, nothing refuses with it.
+// What the rules of a layout say beside its problems: `lint` reports it, nothing refuses with it.
 struct QuantRemark {
   Rule rule{};
   std::string subject;  // a module, or what the configuration calls a thing
@@ -92,7 +92,6 @@ struct QuantRemark {
 struct LayoutReport {
   std::vector<QuantFinding> findings;  // in the order of the registry
   std::vector<QuantProblem> problems;
-  std::vector<QuantRemark> remarks;
   std::vector<std::string> notes;  // warnings: the configuration against the values, names only recognised
 };
 

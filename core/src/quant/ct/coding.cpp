@@ -15,7 +15,7 @@
 namespace tftf::ct {
 namespace {
 
-constexpr uint64_t kDensePacking = 18'000, kPackedZeros = 9'004, kModuleNames = 9'000;  // versions
+constexpr uint64_t kAcrossWords = 18'000, kPackedZeros = 9'004, kModuleNames = 9'000;  // versions
 
 Target target_of(const CodingRequest& request) {
   const std::string& format = request.format;
@@ -280,7 +280,7 @@ uint64_t Coding::element_bytes() const {
 
 Release release_of(std::optional<uint64_t> version) {
   if (!version) return {};
-  return {*version < kDensePacking, *version < kPackedZeros, *version < kModuleNames};
+  return {*version < kAcrossWords, *version < kPackedZeros, *version < kModuleNames};
 }
 
 Error cannot_code(const CodingRequest& request, const std::string& what) {

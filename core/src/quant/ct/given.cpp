@@ -90,7 +90,7 @@ Result<GivenGrid> read_given(const CodingRequest& request, const Layout& shape) 
   std::string fault;
   if (!is_floating(scale.dtype) || !can_cast(scale.dtype, DType::F32) || is_fp8(scale.dtype))
     fault = "weight_scale is " + std::string(dtype_name(scale.dtype)) + ", expected F16, BF16 or F32";
-  if (fault.empty()) fault = fit_scales(layout, scale.shape, request.args, agrees);
+  if (fault.empty()) fault = fit_scales(layout, scale.shape, request.args, agrees).what;
   if (fault.empty() && !agrees)
     fault = "weight_scale is " + shape_text(scale.shape) + ", expected " +
             shape_text(expected_scales(*request.args, layout)) + " for " + args_text(*request.args);

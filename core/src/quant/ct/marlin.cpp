@@ -147,39 +147,40 @@ constexpr Decoder kMarlinDecoder{.reads = read_marlin, .decode = decode_marlin, 
 
 }  // namespace
 
-std::string fit_marlin(const Checkpoint& checkpoint, QuantMatch& match) {
+Fault fit_marlin(const Checkpoint& checkpoint, QuantMatch& match) {
   const TensorInfo& packed = checkpoint.info(match.weight);
   const TensorInfo& scales = checkpoint.info(*match.find("scale_packed"));
   const TensorInfo& meta = checkpoint.info(*match.find("meta"));
   if (packed.shape.size() != 2 || scales.shape.size() != 2)
-    return "weight_packed is " + shape_text(packed.shape) + " and scale_packed " + shape_text(scales.shape) +
-           ", expected two matrices";
+    return Fault(Rule::QT078, "weight_packed is " + shape_text(packed.shape) + " and scale_packed " + shape_text(scales.shape) +
+           ", expected two matrices");
   if (scales.dtype != DType::F16 || meta.dtype != DType::I16)
-    return "scale_packed is " + std::string(dtype_name(scales.dtype)) + " and meta " +
-           std::string(dtype_name(meta.dtype)) + ", expected F16 and I16";
+    return Fault(scales.dtype != DType::F16 ? Rule::QT077 : Rule::QT076, "scale_packed is " + std::string(dtype_name(scales.dtype)) + " and meta " +
+           std::string(dtype_name(meta.dtype)) + ", expected F16 and I16");
   MarlinMatrix m;
   m.rows = scales.shape[1];
   m.groups = scales.shape[0];
   const auto columns = checked_mul(packed.shape[0], 32);
   const auto values = checked_mul(m.rows, 16), twice = checked_mul(m.rows, 2);
   if (!columns || !values || !twice || m.rows == 0 || *columns == 0 || m.rows % kStripe != 0)
-    return "scale_packed has " + std::to_string(m.rows) +
-           " columns, which is no multiple of 64 rows of a weight";
+    return Fault(Rule::QT079, "scale_packed has " + std::to_string(m.rows) +
+                                  " columns, which is no multiple of 64 rows of a weight");
   m.columns = *columns;
   if (packed.shape[1] == *values / 8)
     m.bits = 4;
   else if (packed.shape[1] == *values / 4)
     m.bits = 8;
   else
-    return "weight_packed is " + shape_text(packed.shape) + ", expected " +
-           shape_text({packed.shape[0], *values / 8}) + " for 4 bits or " +
-           shape_text({packed.shape[0], *values / 4}) + " for 8";
+    return Fault(Rule::QT078, "weight_packed is " + shape_text(packed.shape) + ", expected " +
+                                  shape_text({packed.shape[0], *values / 8}) + " for 4 bits or " +
+                                  shape_text({packed.shape[0], *values / 4}) + " for 8");
   if (meta.shape != Shape{packed.shape[0], *twice})
-    return "meta is " + shape_text(meta.shape) + ", expected " + shape_text({packed.shape[0], *twice});
+    return Fault(Rule::QT076, "meta is " + shape_text(meta.shape) + ", expected " +
+                                  shape_text({packed.shape[0], *twice}));
   if (m.groups == 0 || m.columns % m.groups != 0 || m.columns / m.groups % 4 != 0 ||
       packed.shape[0] > UINT32_MAX)
-    return "scale_packed has " + std::to_string(m.groups) + " groups, which do not divide " +
-           std::to_string(m.columns) + " columns";
+    return Fault(Rule::QT077, "scale_packed has " + std::to_string(m.groups) +
+                                  " groups, which do not divide " + std::to_string(m.columns) + " columns");
   if (!element_count({m.rows, m.columns}))
     return "its shape " + shape_text({m.rows, m.columns}) + " is too large";
   m.permuted_scales = m.groups > 1 && m.columns / m.groups < m.columns / 2;

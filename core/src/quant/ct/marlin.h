@@ -3,12 +3,13 @@
 
 #include <string>
 
+#include "quant/ct/fault.h"
 #include "tftf/quant/weight.h"
 
 namespace tftf::ct {
 
 // Rows, columns, bits and groups, which only the shapes tell; what is wrong with them, or nothing.
-std::string fit_marlin(const Checkpoint& checkpoint, QuantMatch& match);
+Fault fit_marlin(const Checkpoint& checkpoint, QuantMatch& match);
 Result<Weight> open_marlin(OpenContext& context, const QuantMatch& match);
 
 // Places in a stripe of 64 rows: of a stored value of a slice of 32 columns (`old`: 256 * (row / 16) + 16 * its number among
