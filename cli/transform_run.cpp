@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kShownWarnings = 20;
 constexpr uint64_t kMaxLoneIndex = 256'000'000;
+constexpr uint64_t kMaxOperationFile = uint64_t{8} << 30;  // scales of a model
 
 uint32_t thread_count(const Session& session) {
   return session.common.threads != 0 ? session.common.threads
@@ -187,6 +188,17 @@ Result<void> read_adapters(const Session& session, std::vector<Operation>& opera
 
 namespace {
 
+Result<void> read_operation_files(std::vector<Operation>& operations, std::vector<std::string>* sources) {
+  for (Operation& operation : operations)
+    for (const OperationFile& file : files_of(operation)) {
+      auto text = read_small_file(file.path, kMaxOperationFile);
+      if (!text) return std::move(text).error();
+      operation.files[file.option] = std::make_shared<const std::string>(*std::move(text));
+      if (sources != nullptr) sources->push_back(file.path);
+    }
+  return {};
+}
+
 // The result must not take the place of the adapter it is made with.
 Result<void> check_adapters(const std::vector<Operation>& operations, const Destination& destination) {
   if (destination.nowhere) return {};
@@ -235,6 +247,7 @@ int run_transform(const Session& session, const CommandLine& line, std::vector<O
   Result<Destination> destination = choose_destination(line);
   if (!destination) return session.fail(destination.error());
   if (auto read = read_adapters(session, operations, &also_read); !read) return session.fail(read.error());
+  if (auto read = read_operation_files(operations, &also_read); !read) return session.fail(read.error());
   if (auto apart = check_adapters(operations, *destination); !apart) return session.fail(apart.error());
   Result<NativeModel> model = open_model(session, path);
   if (!model) return session.fail(model.error());

@@ -160,6 +160,16 @@ const std::shared_ptr<const OtherModel>& AdapterList::model_at(uint64_t number) 
   return models_[static_cast<size_t>(number)];
 }
 
+uint32_t AdapterList::add_file(uintptr_t data, uint32_t length) {
+  files_.push_back(std::make_shared<const std::string>(as_text(bytes_at(data, length))));
+  return static_cast<uint32_t>(files_.size() - 1);
+}
+
+const std::shared_ptr<const std::string>& AdapterList::file_at(uint64_t number) const {
+  if (number >= files_.size()) throw Failure{{.code = ErrorCode::kInternal, .message = "There is no such file."}};
+  return files_[static_cast<size_t>(number)];
+}
+
 EMSCRIPTEN_BINDINGS(tftf_adapter) {
   using namespace emscripten;
   function("openAdapter", guard<&open_adapter>, allow_raw_pointers());
@@ -181,7 +191,8 @@ EMSCRIPTEN_BINDINGS(tftf_adapter) {
       .function("content", guard<&AdapterLoad::content>);
   class_<AdapterList>("AdapterList")
       .function("add", guard<&AdapterList::add>)
-      .function("addModel", guard<&AdapterList::add_model>);
+      .function("addModel", guard<&AdapterList::add_model>)
+      .function("addFile", guard<&AdapterList::add_file>);
 }
 
 }  // namespace tftf::wasm

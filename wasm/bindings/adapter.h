@@ -67,10 +67,14 @@ class AdapterList {
   // `model` is empty then. `place` and `folder` ([entries]) as other_model() takes them.
   uint32_t add_model(Model& model, const std::string& place, const std::string& folder);
   const std::shared_ptr<const OtherModel>& model_at(uint64_t number) const;
+  // Files that options of operations name, whole.
+  uint32_t add_file(uintptr_t data, uint32_t length);
+  const std::shared_ptr<const std::string>& file_at(uint64_t number) const;
 
  private:
   std::vector<std::shared_ptr<const Adapter>> adapters_;
   std::vector<std::shared_ptr<const OtherModel>> models_;
+  std::vector<std::shared_ptr<const std::string>> files_;
 };
 
 }  // namespace tftf::wasm

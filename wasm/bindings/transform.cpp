@@ -346,7 +346,16 @@ void check_given(const std::string& operation) {
   need(check_operation(operation_of(parse_argument(operation))));
 }
 
-// {"command", "operations": [{"id", "options", "adapter", "other": numbers in the list or null}], "input", "output", "dryRun", "examine",
+// The files that have to be read for an operation: [{"option", "path"}].
+std::string operation_files(const std::string& operation) {
+  OrderedJson out = OrderedJson::array();
+  for (const OperationFile& file : files_of(operation_of(parse_argument(operation))))
+    out.push_back({{"option", file.option}, {"path", file.path}});
+  return json_text(out);
+}
+
+// {"command", "operations": [{"id", "options", "adapter", "other": numbers in the list or null, "files": {option: number}}], "input",
+// "output", "dryRun", "examine",
 // "singleName", "maxShardSize", "align", "folder": [entries], "tileBytes"}
 Transformation* open_transform(Model& model, const AdapterList& adapters, const std::string& request) {
   const JsonValue given = parse_argument(request);
@@ -357,6 +366,9 @@ Transformation* open_transform(Model& model, const AdapterList& adapters, const 
     const uint64_t adapter = number_of(one, "adapter", kNone), other = number_of(one, "other", kNone);
     if (adapter != kNone) operation.adapter = adapters.at(adapter);
     if (other != kNone) operation.other = adapters.model_at(other);
+    if (const JsonValue* files = one.get("files"))
+      for (const auto& [option, number] : files->members)
+        operation.files[option] = adapters.file_at(number_of(*files, option, kNone));
     out.operations.push_back(std::move(operation));
   }
   model.join(out.operations);
@@ -416,6 +428,7 @@ EMSCRIPTEN_BINDINGS(tftf_transform) {
   using namespace emscripten;
   function("openTransform", guard<&open_transform>, allow_raw_pointers());
   function("checkOperation", guard<&check_given>);
+  function("operationFiles", guard<&operation_files>);
   function("openFolderTransform", guard<&open_folder_transform>, allow_raw_pointers());
   function("openAdapterConversion", guard<&open_adapter_conversion>, allow_raw_pointers());
   class_<Transformation>("Transformation")

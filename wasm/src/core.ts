@@ -93,6 +93,7 @@ export interface CoreAdapterLoad extends Pump, Handle {
 export interface CoreAdapterList extends Handle {
   add(load: CoreAdapterLoad): number;
   addModel(model: CoreModel, place: string, folder: string): number;
+  addFile(at: number, length: number): number;
 }
 
 /** A pass over values: statistics, a heat map, a comparison. */
@@ -137,6 +138,7 @@ export interface Core {
   openAdapterList(): CoreAdapterList | null;
   openTransform(model: CoreModel, adapters: CoreAdapterList, request: string): CoreTransformation | null;
   checkOperation(operation: string): void;
+  operationFiles(operation: string): string;
   naturalOrder(names: string): string;
   rules(id: string, text: boolean, colour: boolean): string;
   isIndexName(name: string): boolean;

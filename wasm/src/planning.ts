@@ -79,6 +79,22 @@ async function warnOfIndex(core: Core, transformation: CoreTransformation, files
   }
 }
 
+/** Hands files to `list`; their numbers, by option. */
+function addFiles(core: Core, list: CoreAdapterList, files: Record<string, Uint8Array>): Record<string, number> {
+  const numbers: Record<string, number> = {};
+  for (const [option, bytes] of Object.entries(files)) {
+    const memory = new CoreMemory(core);
+    try {
+      const at = memory.reserve(Math.max(bytes.length, 1));
+      core.HEAPU8.set(bytes, at);
+      numbers[option] = call(core, () => list.addFile(at, bytes.length));
+    } finally {
+      memory.close();
+    }
+  }
+  return numbers;
+}
+
 /** Reads a model that tensors are taken from into `list`; its number there. Its files stay open. */
 async function loadOther(core: Core, list: CoreAdapterList, tree: SourceTree, files: OpenFiles, sideSizes: Map<string, number>,
   maxHeader: number | undefined, task: Task): Promise<number> {
@@ -100,14 +116,14 @@ async function loadOther(core: Core, list: CoreAdapterList, tree: SourceTree, fi
 async function withAdapters(core: Core, list: CoreAdapterList, operations: Operation[], files: OpenFiles, sideSizes: Map<string, number>,
   maxHeader: number | undefined, task: Task): Promise<unknown[]> {
   const told: unknown[] = [];
-  for (const { id, options = [], adapter, from } of operations) {
+  for (const { id, options = [], adapter, from, files: given = {} } of operations) {
     if (from !== undefined) {
       const named = options.some(option => option.name === 'from') ? options : [...options, { name: 'from', values: [from.given] }];
       told.push({ id, options: named, other: await loadOther(core, list, from, files, sideSizes, maxHeader, task) });
       continue;
     }
     if (adapter === undefined) {
-      told.push({ id, options });
+      told.push({ id, options, files: addFiles(core, list, given) });
       continue;
     }
     const has = (name: string) => options.some(option => option.name === name);

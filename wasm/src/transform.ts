@@ -13,6 +13,8 @@ export interface Operation {
   adapter?: AdapterSource;
   /** graft: the model that tensors are taken from; its option `from` only names it. Only its headers are read when planned. */
   from?: SourceTree;
+  /** What options of quantize name (scheme, qparams, static-qparams), by option: the files' bytes. */
+  files?: Record<string, Uint8Array>;
 }
 
 export interface PlanRequest {

@@ -35,7 +35,7 @@ bool SmallValues::pending(TensorRef tensor) const {
 }
 
 std::vector<ReadRequest> SmallValues::want() {
-  std::vector<ReadRequest> out;
+  std::vector<ReadRequest> out = want_counts();
   for (TensorRef tensor : noted_) {
     const Shard& shard = checkpoint_->shard(tensor.shard);
     Value& value = values_.at(key(tensor));
@@ -51,6 +51,7 @@ std::vector<ReadRequest> SmallValues::want() {
 }
 
 void SmallValues::supply(const ReadRequest& request, Bytes bytes) {
+  if (count(request, bytes)) return;
   const auto asked = asked_.find({request.file, request.range.offset});
   if (asked == asked_.end()) return;
   for (TensorRef tensor : asked->second) {
@@ -62,6 +63,7 @@ void SmallValues::supply(const ReadRequest& request, Bytes bytes) {
 }
 
 void SmallValues::fail(const ReadRequest& request) {
+  if (count(request, {})) return;
   const auto asked = asked_.find({request.file, request.range.offset});
   if (asked == asked_.end()) return;
   for (TensorRef tensor : asked->second) {

@@ -46,7 +46,21 @@ Result<PackedCodes> pack_fp8_block(const CodeForm& from, const PackRequest& requ
 
 Result<std::string> packed_fp8_block(const PackedModel& model, const JsonValue* said) {
   if (said != nullptr && said->is_object() && said->string("quant_method") == "fp8") return std::string();
-  return kFp8BlockEncoder.config({model.plain_modules, {}});
+  std::string text = kFp8BlockEncoder.config({model.plain_modules, {}});
+  // Those of compressed-tensors may be of another size than ours.
+  const PackedModule& first = model.modules.front();
+  for (const PackedModule& module : model.modules) {
+    if (module.block[0] == first.block[0] && module.block[1] == first.block[1]) continue;
+    return Error{.code = ErrorCode::kRefusedUnsupported,
+                 .message = "Modules \"" + first.name + "\" and \"" + module.name +
+                            "\" have blocks of different sizes, and the configuration of fp8-block names one.",
+                 .tensor = module.name};
+  }
+  constexpr std::string_view kUsual = "[128, 128]";
+  if (first.block[0] != 0)
+    text.replace(text.find(kUsual), kUsual.size(),
+                 "[" + std::to_string(first.block[0]) + ", " + std::to_string(first.block[1]) + "]");
+  return text;
 }
 
 }  // namespace

@@ -74,14 +74,14 @@ void LayoutScan::claim_extra(std::string_view layout, TensorRef tensor) {
 }
 
 void LayoutScan::problem(std::string_view layout, std::string_view module, std::string what,
-                         std::initializer_list<std::optional<TensorRef>> parts) {
-  report_.problems.push_back({layout, std::string(module), std::move(what)});
+                         std::initializer_list<std::optional<TensorRef>> parts, Rule rule) {
+  report_.problems.push_back({layout, std::string(module), std::move(what), rule});
   for (const std::optional<TensorRef>& part : parts)
     if (part) take_tensor(*part);
 }
 
-void LayoutScan::problem(const QuantMatch& match, std::string what) {
-  problem(match.layout, match.module, std::move(what), {match.weight});
+void LayoutScan::problem(const QuantMatch& match, std::string what, Rule rule) {
+  problem(match.layout, match.module, std::move(what), {match.weight}, rule);
   for (const QuantCompanion& one : match.companions) take_tensor(one.tensor);
 }
 

@@ -45,9 +45,9 @@ class LayoutScan {
   bool has_found(std::string_view layout) const { return finding_by_id_.count(layout) > 0; }
   // A broken module: `parts` are not offered to later families.
   void problem(std::string_view layout, std::string_view module, std::string what,
-               std::initializer_list<std::optional<TensorRef>> parts);
+               std::initializer_list<std::optional<TensorRef>> parts, Rule rule = Rule::QT300);
   // The same for a module all of whose tensors are known.
-  void problem(const QuantMatch& match, std::string what);
+  void problem(const QuantMatch& match, std::string what, Rule rule = Rule::QT300);
   // A warning; equal ones are kept once.
   void note(std::string text);
 

@@ -65,8 +65,10 @@ Result<Weight> open_undecided(OpenContext& context, const QuantMatch& match) {
           "--layout modelopt-nvfp4 multiplies with it");
 }
 
-constexpr QuantFormat kModeloptNvfp4 = {
-    .id = "modelopt-nvfp4", .title = "ModelOpt NVFP4", .open = open_modelopt_nvfp4};
+constexpr QuantFormat kModeloptNvfp4 = {.id = "modelopt-nvfp4",
+                                        .title = "ModelOpt NVFP4",
+                                        .open = open_modelopt_nvfp4,
+                                        .codes = &kModeloptNvfp4Codes};
 constexpr QuantFormat kAmbiguous = {.id = kUndecidedNvfp4,
                                     .title =
                                         "NVFP4 that `--layout` has to decide on: modelopt-nvfp4, "

@@ -18,6 +18,8 @@ Result<Weight> open_nvfp4(OpenContext& context, const QuantMatch& match, const N
                           std::string_view scales = "weight_scale",
                           std::string_view global = "weight_scale_2");
 
+extern const CodeLayout kModeloptNvfp4Codes;
+
 // A matrix in ModelOpt's order whose tensors the caller has checked.
 Weight nvfp4_weight(const Shape& shape, TensorRef codes, TensorRef scales, TensorRef global);
 

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include "simd/avx2_quantize.h"
+#include "simd/avx2_quotients.h"
 #include "simd/avx2_vectors.h"
 
 #include "simd/vector_convert.h"
@@ -41,6 +42,8 @@ constinit const KernelTable kAvx2 = {
     quantize_i8,
     pack_nibbles,
     quantize_e4m3,
+    quotients,
+    quantize_e2m1,
     search_e8,
 };
 

@@ -40,6 +40,8 @@ constinit const KernelTable kNeon = {
     scalar::quantize_i8,
     scalar::pack_nibbles,
     scalar::quantize_e4m3,
+    scalar::quotients,
+    scalar::quantize_e2m1,
     scalar::search_e8,
 };
 

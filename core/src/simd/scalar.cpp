@@ -163,6 +163,8 @@ constinit const KernelTable kScalar = {
     scalar::quantize_i8,
     scalar::pack_nibbles,
     scalar::quantize_e4m3,
+    scalar::quotients,
+    scalar::quantize_e2m1,
     scalar::search_e8,
 };
 

@@ -37,6 +37,8 @@ void quantize_i8(const float* x, uint64_t count, float scale, int32_t lowest, in
                  int8_t* codes) noexcept;
 void pack_nibbles(const int8_t* codes, uint64_t count, std::byte* out) noexcept;
 void quantize_e4m3(const float* x, uint64_t count, float scale, std::byte* codes) noexcept;
+void quotients(const QuotientRun& run, const float* x, uint64_t count, float* out) noexcept;
+void quantize_e2m1(const float* x, uint64_t count, std::byte* out) noexcept;
 uint32_t search_e8(const float* magnitudes, float d, uint8_t* indices) noexcept;
 }  // namespace scalar
 

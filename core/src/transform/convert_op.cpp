@@ -196,6 +196,7 @@ void measure_run(const Item& item, uint64_t tile, const Tables& tables, const Ke
   run_stages(item, range, kernels, slot, views, free, false, nullptr, nullptr);
   value.n = {measure.n[0], measure.n[1], measure.n[2], measure.lost};
   value.x[0] = measure.largest;
+  value.x[1] = std::max(value.x[1], measure.second);
 }
 
 std::string cast_word(const Stage& stage) { return "cast " + std::string(dtype_info(stage.to).torch); }
@@ -203,6 +204,15 @@ std::string cast_word(const Stage& stage) { return "cast " + std::string(dtype_i
 uint64_t cast_run(const Stage& stage, const TileView& view, ElementRange piece, const std::byte* in,
                   std::byte* out) noexcept {
   return cast(*view.kernels, stage.from, stage.to, in, out, piece.count);
+}
+
+std::string reciprocal_word(const Stage&) { return "reciprocal"; }
+
+uint64_t reciprocal_run(const Stage&, const TileView&, ElementRange piece, const std::byte* in,
+                        std::byte* out) noexcept {
+  for (uint64_t i = 0; i < piece.count; ++i)
+    store_le(out + to_size(i * 4), 1.0f / load_le<float>(in + to_size(i * 4)));
+  return 0;
 }
 
 void check_io(const Item& item, uint64_t tile, const Tables&, StepIo& step) {
@@ -281,6 +291,7 @@ void Chain::prepare(uint64_t first_matrix, uint64_t matrices, std::byte* ready) 
 }
 
 const StageOp kCastStage{.word = cast_word, .run = cast_run};
+const StageOp kReciprocalStage{.word = reciprocal_word, .run = reciprocal_run};
 const TileOp kConvertOp{.id = "convert", .io = convert_io, .run = convert_run, .scratch = convert_scratch};
 const TileOp kExamineOp{.id = "examine", .io = convert_io, .run = convert_run, .scratch = convert_scratch};
 const TileOp kMeasureOp{.id = "measure", .io = convert_io, .run = measure_run, .scratch = convert_scratch};

@@ -55,10 +55,14 @@ Result<void> encode_matrix(Stream& stream, StreamTensor matrix, const Encoder& e
     if (auto warning = colibri::shape_warning(matrix.name, request.rows, request.columns, stream.config()))
       stream.warnings.push_back(*std::move(warning));
   }
-  const auto shared = std::make_shared<const Encoded>(*std::move(encoded));
+  encode_as(stream, std::move(matrix), *std::move(encoded), out);
+  return {};
+}
+
+void encode_as(Stream& stream, StreamTensor matrix, Encoded encoded, std::vector<StreamTensor>& out) {
+  const auto shared = std::make_shared<const Encoded>(std::move(encoded));
   matrix.stages.push_back(encode_stage(shared, matrix.dtype));
   add_parts(stream, std::move(matrix), shared->parts, out);
-  return {};
 }
 
 }  // namespace tftf::transform

@@ -16,4 +16,7 @@ Result<void> encode_matrix(Stream& stream, StreamTensor matrix, const Encoder& e
                            const EncodeOptions& options, std::optional<std::string> stamp,
                            std::vector<StreamTensor>& out);
 
+// The same of what is planned already.
+void encode_as(Stream& stream, StreamTensor matrix, Encoded encoded, std::vector<StreamTensor>& out);
+
 }  // namespace tftf::transform

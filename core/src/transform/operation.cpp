@@ -270,6 +270,20 @@ Result<void> check_options(const Operation& operation) {
   return {};
 }
 
+std::vector<OperationFile> files_of(const Operation& operation) {
+  std::vector<OperationFile> files;
+  const OperationInfo* info = find_operation(operation.id);
+  if (info == nullptr) return files;
+  for (const OptionInfo& option : info->options) {
+    const auto* given = option.contents ? operation.find(option.name) : nullptr;
+    if (given == nullptr || operation.files.count(std::string(option.name)) > 0) continue;
+    // A word is the name of a preset; a file has at least an extension.
+    if (option.kind != OptionKind::kPath && given->front().find_first_of("./\\") == std::string::npos) continue;
+    files.push_back({std::string(option.name), given->front()});
+  }
+  return files;
+}
+
 Result<void> check_operation(const Operation& operation) {
   TFTF_TRY(check_options(operation));
   for (const OptionInfo& option : find_operation(operation.id)->options) {

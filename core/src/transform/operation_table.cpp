@@ -101,7 +101,8 @@ constexpr std::string_view kWrittenLayouts[] = {"fp8-block",
                                                 "colibri-int3-g64",
                                                 "colibri-e8-iq3-lattice",
                                                 "colibri-fp8-e4m3-b128",
-                                                "colibri-fp8"};
+                                                "colibri-fp8",
+                                                "compressed-tensors"};
 
 constexpr OptionInfo kQuantizeOptions[] = {
     {.name = "to",
@@ -130,6 +131,19 @@ constexpr OptionInfo kQuantizeOptions[] = {
     {.name = "asymmetric",
      .kind = OptionKind::kFlag,
      .help = "GPTQ and AWQ: a zero point per group, from its smallest and largest value"},
+    {.name = "scheme",
+     .help = "compressed-tensors: a config.json or a quantization_config object, or a preset: W4A16, W8A8, "
+             "FP8_DYNAMIC, NVFP4A16, ...",
+     .contents = true},
+    {.name = "qparams",
+     .kind = OptionKind::kPath,
+     .help = "compressed-tensors: a safetensors file with the scales and zero points to quantise by (and "
+             "group indices, and scales of activations)",
+     .contents = true},
+    {.name = "static-qparams",
+     .kind = OptionKind::kPath,
+     .help = "compressed-tensors: a safetensors file with the scales of static activations",
+     .contents = true},
     {.name = "nested",
      .kind = OptionKind::kFlag,
      .help = "Quantise the scales too, where the layout can (bnb-nf4, bnb-fp4: double quantisation)"},
@@ -138,7 +152,8 @@ constexpr OptionInfo kQuantizeOptions[] = {
      .help = "Refuse what a reader of colibri containers would take for another format"}};
 
 constexpr std::string_view kRepackTargets[] = {
-    "gptq-v1", "gptq", "gptq-v2", "awq-gemm", "awq", "fp8-block", "colibri-fp8-e4m3-b128", "colibri-fp8"};
+    "gptq-v1",   "gptq",                  "gptq-v2",     "awq-gemm", "awq",
+    "fp8-block", "colibri-fp8-e4m3-b128", "colibri-fp8", "compressed-tensors"};
 constexpr OptionInfo kRepackOptions[] = {{.name = "to",
                                           .kind = OptionKind::kChoice,
                                           .choices = kRepackTargets,
@@ -299,7 +314,7 @@ constexpr OperationInfo kOperations[] = {
      .activator = "--repack",
      .bare = "to",
      .options = kRepackOptions,
-     .layouts = "GPTQ, AWQ, FP8 with block scales, or colibri FP8",
+     .layouts = "GPTQ, AWQ, ModelOpt NVFP4, FP8 with block scales, colibri FP8, or such compressed-tensors",
      .writes = "the same codes and scales in the chosen layout",
      .obstacle = transform::repack_obstacle,
      .make = transform::make_repack},

@@ -29,6 +29,7 @@ Result<std::unique_ptr<Pipe>> make_cast(const Operation& operation);
 Result<std::unique_ptr<Pipe>> make_dequant_fp8(const Operation& operation);
 Result<std::unique_ptr<Pipe>> make_dequant(const Operation& operation);
 Result<std::unique_ptr<Pipe>> make_quantize(const Operation& operation);
+Result<std::unique_ptr<Pipe>> make_quantize_scheme(const Operation& operation);  // --to compressed-tensors
 Result<std::unique_ptr<Pipe>> make_repack(const Operation& operation);
 // Of an operation with its adapter.
 Result<std::unique_ptr<Pipe>> make_merge(const Operation& operation);

@@ -299,6 +299,7 @@ class Writer {
                         .to = files_.range_of(member)});
       }
       (*tensors_)[i].quantised_to = tensor.stages.back().op->word(tensor.stages.back());
+      (*tensors_)[i].unfit = tensor.stages.back().encoded->unfit;
     }
     const size_t items = conversions_.add(conversion_of(tensor), std::move(entry), &kConvertOp,
                                           std::move(outputs), std::move(also));

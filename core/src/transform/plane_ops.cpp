@@ -64,6 +64,34 @@ void plane_run(const Item& item, uint64_t tile, const Tables&, const KernelTable
   change.to.packing->pack(change.to, {0, width}, turned, slot.out[0]);
 }
 
+// A matrix of elements becomes its columns. arg: bytes of an element, rows of the source.
+void turn_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
+  const ElementRange columns = units_of(item, tile);
+  const uint64_t size = item.arg[0], rows = item.arg[1];
+  io.in.push_back({.file = item.in[0].file,
+                   .rows = static_cast<uint32_t>(rows),
+                   .offset = item.in[0].offset + columns.first * size,
+                   .row_bytes = columns.count * size,
+                   .stride = item.units * size});
+  io.out.push_back(slice(item.out[0], columns.first * rows * size, columns.count * rows * size));
+}
+
+void turn_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&, const Slot& slot,
+              Value&) noexcept {
+  const uint64_t size = item.arg[0], rows = item.arg[1], columns = units_of(item, tile).count;
+  for (uint64_t c = 0; c < columns; ++c)
+    for (uint64_t r = 0; r < rows; ++r)
+      std::memcpy(slot.out[0] + to_size((c * rows + r) * size), slot.in[0] + to_size((r * columns + c) * size),
+                  to_size(size));
+}
+
+const TileOp kTurnOp{.id = "turn", .io = turn_io, .run = turn_run};
+
+// Values that are stored as they are.
+bool is_value_turn(const PlaneChange& change) {
+  return change.from.packing == nullptr && change.to.packing == nullptr && turns_over(change);
+}
+
 const TileOp kPlaneOp{.id = "repack", .io = plane_io, .run = plane_run, .scratch = plane_scratch};
 
 void words_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
@@ -113,7 +141,7 @@ void values_run(const Item& item, uint64_t tile, const Tables&, const KernelTabl
   auto* values = reinterpret_cast<uint8_t*>(slot.scratch.data());
   check.form.packing->unpack(check.form, {units.first, units.count}, slot.in[0], values);
   for (uint64_t i = 0; i < units.count * check.form.columns; ++i)
-    value.n[0] += values[to_size(i)] < check.least;
+    value.n[0] += check.only ? values[to_size(i)] != *check.only : values[to_size(i)] < check.least;
 }
 
 const TileOp kPlaneCheckOp{
@@ -123,6 +151,12 @@ const TileOp kPlaneCheckOp{
 
 Result<void> check_plane(const PlaneChange& change) {
   if (!turns_over(change)) return {};
+  if (is_value_turn(change)) {
+    const Shape& shape = change.from.shape;
+    const bool whole = dtype_bits(change.from.dtype) % 8 == 0 && change.from.dtype == change.to.dtype;
+    if (whole && shape.size() == 2 && shape[0] <= UINT32_MAX && shape[1] > 0) return {};
+    return no_place("its scales are no matrix that can be turned over");
+  }
   const auto bytes = checked_mul(change.from.rows, change.from.columns);
   if (bytes && *bytes <= kLargestUnitBytes) return {};
   return no_place("it has to be turned over as a whole, and is too large for that");
@@ -133,6 +167,15 @@ Item plane_item(std::shared_ptr<const PlaneChange> change, const Extent& from, c
   Item item{.op = &kPlaneOp};
   item.in = {from};
   item.out = {to};
+  if (is_value_turn(*change)) {
+    item.op = &kTurnOp;
+    item.arg = {dtype_bits(change->from.dtype) / 8, change->from.shape[0]};
+    item.units = change->from.shape[1];
+    item.units_per_tile =
+        std::min(item.units, tile_units(tile_bytes, change->from.shape[0] * dtype_bits(change->from.dtype)));
+    item.context = std::move(change);
+    return item;
+  }
   item.units = change->from.rows;
   item.units_per_tile = item.units;
   if (!turns_over(*change)) {

@@ -20,6 +20,7 @@ struct PlaneCheck {
   PlaneForm form{};
   uint64_t group = 0;  // not 0: an index, of which entry k is k / group; else values of at least `least`
   uint32_t least = 0;
+  std::optional<uint32_t> only{};  // the one value that there may be
   Error refusal{};
 };
 

@@ -245,11 +245,16 @@ class Quantize final : public Pipe {
 Result<std::unique_ptr<Pipe>> make_quantize(const Operation& operation) {
   QuantizeOptions options;
   const std::string& to = operation.find("to")->front();
+  if (to == "compressed-tensors") return make_quantize_scheme(operation);
+  for (const char* option : {"scheme", "qparams", "static-qparams"})
+    if (operation.find(option) != nullptr)
+      return Error{.code = ErrorCode::kUsage,
+                   .message = "--" + std::string(option) + " goes with --to compressed-tensors alone."};
   options.format = find_quant_format(to);
-  if (options.format == nullptr || !options.format->written()) {
+  if (options.format == nullptr || options.format->encoder == nullptr) {
     std::string known;
     for (const QuantFormat* format : quant_formats())
-      if (format->written()) known += (known.empty() ? "" : ", ") + std::string(format->id);
+      if (format->encoder != nullptr) known += (known.empty() ? "" : ", ") + std::string(format->id);
     return Error{
         .code = ErrorCode::kUsage,
         .message = "--to " + quote_name(to) + " is no layout that can be written; these can: " + known + ".",

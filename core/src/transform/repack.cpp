@@ -56,9 +56,11 @@ std::string weight_name(const std::string& tensor, std::string_view role) {
 
 class Repack final : public Pipe {
  public:
-  explicit Repack(const QuantFormat& to) : to_(to) {}
+  // `name`: of the family, or of its one layout.
+  Repack(std::string name, std::vector<const QuantFormat*> targets)
+      : name_(std::move(name)), targets_(std::move(targets)) {}
 
-  std::string text() const override { return "repack to=" + std::string(to_.id); }
+  std::string text() const override { return "repack to=" + name_; }
 
   Result<void> apply(Stream& stream) const override {
     RepackWork work{stream};
@@ -69,7 +71,8 @@ class Repack final : public Pipe {
     for (const QuantProblem& problem : stream.layouts->problems) {
       const QuantFormat* from = find_quant_format(problem.layout);
       // Broken modules may have no layout of their own yet, but a common name: then those of integers are meant.
-      if (from == nullptr ? to_.codes->kind != CodeKind::kInteger : !can_repack(*from, to_)) continue;
+      const bool meant = from == nullptr ? takes_integers() : target_of(*from) != nullptr;
+      if (!meant) continue;
       return Error{.code = ErrorCode::kRefusedShape,
                    .message = "Module " + quote_name(problem.module) + " (" + std::string(problem.layout) +
                               ") cannot be repacked: " + problem.what + ".",
@@ -105,52 +108,79 @@ class Repack final : public Pipe {
 
   Result<void> repack(RepackWork& work, const QuantFinding& finding) const {
     const QuantFormat* from = find_quant_format(finding.layout);
-    if (from == nullptr || !can_repack(*from, to_)) {
+    const QuantFormat* to = from == nullptr ? nullptr : target_of(*from);
+    if (to == nullptr) {
       work.stream.warnings.push_back(grouped_digits(finding.matches.size()) +
                                      (finding.matches.size() == 1 ? " module stays " : " modules stay ") +
                                      std::string(finding.layout) + ".");
       return {};
     }
+    for (const TensorRef extra : finding.extras) {
+      const StreamTensor* tensor = work.find(extra);
+      if (tensor == nullptr || !to->codes->refuses_extras) continue;
+      return Error{.code = ErrorCode::kRefusedUnsupported,
+                   .message = "Tensor " + work.stream.described(*tensor) + " belongs to " +
+                              std::string(finding.layout) + " and to no weight, and " + std::string(to->id) +
+                              " has no place for it; `run --key-filter --exclude` leaves it out.",
+                   .file = work.stream.file_of(extra),
+                   .tensor = tensor->name};
+    }
     for (const QuantMatch& match : finding.matches) {
       if (work.find(match.weight) == nullptr) continue;  // left out by an earlier pipe
-      TFTF_TRY(repack(work, *from, match));
+      TFTF_TRY(repack(work, *from, *to, match));
     }
     return {};
   }
 
-  Result<void> repack(RepackWork& work, const QuantFormat& format, const QuantMatch& match) const {
+  Result<void> repack(RepackWork& work, const QuantFormat& format, const QuantFormat& to,
+                      const QuantMatch& match) const {
     const auto refused = [&](Error error) {
-      if (error.tensor.empty()) return repack_refusal(work, match, to_.id, error.message);
+      if (error.tensor.empty()) return repack_refusal(work, match, to.id, error.message);
       if (error.file.empty()) error.file = work.stream.file_of(match.weight);
       return error;
     };
     Result<CodeForm> from = format.codes->codes(*work.stream.open, match);
     if (!from) return refused(std::move(from).error());
-    const PackRequest request{weight_name(work.find(match.weight)->name, match.role), work.stream.config(),
-                              work.stream.checkpoint->info(match.weight).bytes()};
-    Result<PackedCodes> packed = to_.codes->pack(*from, request);
+    const CodePlane* index = from->find(PlaneRole::kIndex);
+    const PackRequest request{weight_name(work.find(match.weight)->name, match.role),
+                              work.stream.config(),
+                              work.stream.checkpoint->info(match.weight).bytes(),
+                              index != nullptr && may_be_ordered(work, *index, from->group)};
+    Result<PackedCodes> packed = to.codes->pack(*from, request);
     if (!packed) return refused(std::move(packed).error());
     if (!packed->warning.empty()) work.stream.warnings.push_back(packed->warning);
+    PackedModule module{request.name, from->bits, from->group == from->inputs ? 0 : from->group};
+    module.kind = from->kind;
+    std::copy_n(from->block, 2, module.block);
     for (const CodePlane& plane : packed->planes) {
       const CodePlane* source = from->find(plane.role);
-      if (auto result = source == nullptr ? add(work, match, plane) : change(work, *source, plane); !result)
+      module.zeros = module.zeros || plane.role == PlaneRole::kZeros;
+      module.ordered = module.ordered || plane.role == PlaneRole::kIndex;
+      module.inputs = module.inputs || plane.role == PlaneRole::kActivations;
+      if (auto result = source == nullptr ? add(work, match, plane) : change(work, to, *source, plane); !result)
         return refused(std::move(result).error());
     }
-    TFTF_TRY(check(work, match, *from, *packed));
+    TFTF_TRY(check(work, to, match, *from, *packed));
     consume(work, match, *packed, *from);
     if (packed->stamp) work.stamps[request.name] = *packed->stamp;
     work.names.insert(work.find(match.weight)->name);
-    work.modules.push_back({request.name, from->bits, from->group == from->inputs ? 0 : from->group});
+    work.modules.push_back(std::move(module));
     return {};
   }
 
   // A tensor of the source becomes one of the result.
-  Result<void> change(RepackWork& work, const CodePlane& from, const CodePlane& to) const {
+  static Result<void> change(RepackWork& work, const QuantFormat& target, const CodePlane& from,
+                             const CodePlane& to) {
     StreamTensor* tensor = work.find(from.tensor);
     if (tensor == nullptr) return no_place("a tensor that it consists of was left out or changed before");
-    if (from.form.packing != nullptr && !from.form.stores_like(to.form)) {
+    const bool turned = from.form.packing == nullptr && to.form.packing == nullptr &&
+                        from.form.outputs_first != to.form.outputs_first;
+    if (to.reciprocal) {
+      tensor->stages.push_back({.op = &kReciprocalStage, .from = DType::F32, .to = DType::F32});
+      work.stream.divisors.push_back(from.tensor);
+    } else if (turned || (from.form.packing != nullptr && !from.form.stores_like(to.form))) {
       tensor->plane = std::make_shared<const PlaneChange>(
-          PlaneChange{from.form, to.form, "repack to " + std::string(to_.id)});
+          PlaneChange{from.form, to.form, "repack to " + std::string(target.id)});
       TFTF_TRY(check_plane(*tensor->plane));
     } else if (to.role == PlaneRole::kScales && from.form.dtype != to.form.dtype) {
       tensor->stages.push_back({.op = &kCastStage, .from = from.form.dtype, .to = to.form.dtype});
@@ -164,7 +194,8 @@ class Repack final : public Pipe {
 
   // A tensor of the result that the source does not have.
   static Result<void> add(RepackWork& work, const QuantMatch& match, const CodePlane& plane) {
-    if (!plane.words) return no_place("it has nothing that " + quote_name(plane.name) + " could be made of");
+    if (!plane.words && !plane.text)
+      return no_place("it has nothing that " + quote_name(plane.name) + " could be made of");
     StreamTensor tensor;
     tensor.name = plane.name;
     tensor.dtype = plane.form.dtype;
@@ -172,13 +203,14 @@ class Repack final : public Pipe {
     tensor.source = match.weight;
     tensor.added = true;
     tensor.words = plane.words;
+    tensor.literal = plane.text;
     work.additions[work.at.at(RepackWork::key(match.weight))].push_back(std::move(tensor));
     return {};
   }
 
   // What only the values show.
-  Result<void> check(RepackWork& work, const QuantMatch& match, const CodeForm& from,
-                     const PackedCodes& packed) const {
+  static Result<void> check(RepackWork& work, const QuantFormat& to, const QuantMatch& match,
+                            const CodeForm& from, const PackedCodes& packed) {
     const auto find = [&packed](PlaneRole role) -> const CodePlane* {
       for (const CodePlane& plane : packed.planes)
         if (plane.role == role) return &plane;
@@ -187,12 +219,16 @@ class Repack final : public Pipe {
     const CodePlane *index = from.find(PlaneRole::kIndex), *zeros = from.find(PlaneRole::kZeros);
     if (index != nullptr && find(PlaneRole::kIndex) == nullptr) {
       work.stream.checks.push_back(std::make_shared<const PlaneCheck>(
-          PlaneCheck{index->tensor, index->form, from.group, 0,
-                     repack_refusal(work, match, to_.id, packed.needs_order)}));
+          PlaneCheck{index->tensor, index->form, from.group, 0, std::nullopt,
+                     repack_refusal(work, match, to.id, packed.needs_order)}));
     } else if (index != nullptr) {
       work.ordered = work.ordered || may_be_ordered(work, *index, from.group);
     }
     const CodePlane* made = find(PlaneRole::kZeros);
+    if (zeros != nullptr && made == nullptr && packed.only_zero)
+      work.stream.checks.push_back(std::make_shared<const PlaneCheck>(
+          PlaneCheck{zeros->tensor, zeros->form, 0, 0, packed.only_zero,
+                     repack_refusal(work, match, to.id, packed.needs_zero)}));
     if (zeros == nullptr || made == nullptr) return {};
     const uint32_t least = std::max(zeros->form.least, made->form.least);
     if (least > 0) {
@@ -201,7 +237,8 @@ class Repack final : public Pipe {
                                   : "a zero point is " + std::to_string(1u << from.bits) +
                                         ", which has no code of " + std::to_string(from.bits) + " bits";
       work.stream.checks.push_back(std::make_shared<const PlaneCheck>(
-          PlaneCheck{zeros->tensor, zeros->form, 0, least, repack_refusal(work, match, to_.id, why)}));
+          PlaneCheck{zeros->tensor, zeros->form, 0, least, std::nullopt,
+                     repack_refusal(work, match, to.id, why)}));
     }
     work.symmetric = work.symmetric && is_symmetric(work, *zeros);
     return {};
@@ -245,9 +282,9 @@ class Repack final : public Pipe {
     for (const QuantFinding& finding : stream.layouts->findings)
       found += (found.empty() ? "" : ", ") + std::string(finding.layout);
     for (const QuantFormat* format : quant_formats())
-      if (can_repack(*format, to_)) wanted += (wanted.empty() ? "" : ", ") + std::string(format->id);
+      if (target_of(*format) != nullptr) wanted += (wanted.empty() ? "" : ", ") + std::string(format->id);
     return {.code = ErrorCode::kRefusedMissing,
-            .message = "Nothing in the model can be repacked to " + std::string(to_.id) + ": " + wanted +
+            .message = "Nothing in the model can be repacked to " + name_ + ": " + wanted +
                        " is needed, found is " + (found.empty() ? "no quantised layout" : found) + ".",
             .expected = wanted,
             .found = found};
@@ -263,7 +300,8 @@ class Repack final : public Pipe {
 
   // A configuration that says nothing of the layout, or of another one, is made to.
   Result<void> describe(Stream& stream, const RepackWork& work) const {
-    if (to_.codes->config == nullptr) return {};
+    const CodeLayout& codes = *targets_.front()->codes;  // all of a family say it alike
+    if (codes.config == nullptr) return {};
     std::vector<std::string> plain;
     for (const StreamTensor& tensor : stream.tensors) {
       if (tensor.shape.size() == 2 && ends_with(tensor.name, ".weight") && work.names.count(tensor.name) == 0)
@@ -272,19 +310,41 @@ class Repack final : public Pipe {
     const JsonValue* config = stream.config();
     const PackedModel model{work.modules, plain, work.symmetric, work.ordered};
     Result<std::string> section =
-        to_.codes->config(model, config == nullptr ? nullptr : config->find("quantization_config"));
+        codes.config(model, config == nullptr ? nullptr : config->find("quantization_config"));
     if (!section) return std::move(section).error();
     stream.quantization_config = *std::move(section);
     return {};
   }
 
-  const QuantFormat& to_;
+  const QuantFormat* target_of(const QuantFormat& from) const {
+    for (const QuantFormat* to : targets_)
+      if (can_repack(from, *to)) return to;
+    return nullptr;
+  }
+  bool takes_integers() const {
+    return std::any_of(targets_.begin(), targets_.end(), [](const QuantFormat* to) {
+      return to->codes->kind == CodeKind::kInteger;
+    });
+  }
+
+  std::string name_;
+  std::vector<const QuantFormat*> targets_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Pipe>> make_repack(const Operation& operation) {
-  return std::unique_ptr<Pipe>(std::make_unique<Repack>(*find_quant_format(operation.find("to")->front())));
+  const std::string& to = operation.find("to")->front();
+  std::vector<const QuantFormat*> targets;
+  if (to == "compressed-tensors") {
+    for (const QuantFormat* format : quant_formats())
+      if (format->id.starts_with("ct-") && format->codes != nullptr && format->codes->pack != nullptr)
+        targets.push_back(format);
+    return std::unique_ptr<Pipe>(std::make_unique<Repack>(to, std::move(targets)));
+  }
+  const QuantFormat* format = find_quant_format(to);
+  return std::unique_ptr<Pipe>(
+      std::make_unique<Repack>(std::string(format->id), std::vector<const QuantFormat*>{format}));
 }
 
 std::string repack_obstacle(const Checkpoint& checkpoint) {

@@ -42,6 +42,8 @@ class RunResults {
     std::shared_ptr<const Encoded> encoded;
     std::string name;
   };
+  Result<void> fill_tables(size_t phase, std::span<const Value> values, Tables& tables) const;
+
   std::shared_ptr<std::vector<DeclaredTensor>> tensors_;
   std::vector<std::vector<Owner>> owners_;                     // by phase and item
   std::vector<std::pair<std::string, std::string>> divisors_;  // name, file

@@ -92,7 +92,11 @@ struct Stage {
 };
 
 extern const StageOp kCastStage;
-// Item::in are the parts of the weight. Value: x[1] 1 where the codes are broken.
+// 1 / each F32.
+extern const StageOp kReciprocalStage;
+// Of Value::x[1]: stored codes are broken. More than any measure.
+inline constexpr double kBrokenCodes = __builtin_huge_val();
+// Item::in are the parts of the weight. Value: x[1] kBrokenCodes where the codes are broken.
 extern const StageOp kDecodeStage;
 // Item::out are the parts of `encoded` that are outputs; Item::arg[2] is the table of what was measured.
 extern const StageOp kEncodeStage;
@@ -127,8 +131,8 @@ struct Chain {
   uint64_t units_per_tile(uint64_t tile_bytes) const;
 };
 
-// Item: in[0] data, out[0] result, context a Chain, units elements. Value: n[0] values that became infinite, x[1] 1 where
-// stored codes are broken.
+// Item: in[0] data, out[0] result, context a Chain, units elements. Value: n[0] values that became infinite, x[1]
+// kBrokenCodes where stored codes are broken.
 extern const TileOp kConvertOp;
 // The same without output (Item::out_count 0): runs the chain and looks at the result. Value: n[0] as above,
 // n[1] NaN, n[2] infinite values in the result.

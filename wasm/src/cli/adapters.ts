@@ -1,6 +1,6 @@
 // The adapters that merging commands name.
 import * as path from 'node:path';
-import { statSync, type Stats } from 'node:fs';
+import { readFileSync, statSync, type Stats } from 'node:fs';
 import type { AdapterSource } from '../adapter.js';
 import { ranksIn } from '../adapter-file.js';
 import { call, loadCore } from '../core.js';
@@ -52,7 +52,22 @@ async function onePerAdapter(merge: Operation): Promise<Operation[]> {
   });
 }
 
-/** Operations with the adapters and models that their options name. */
+/** An operation with the files that its options name. */
+async function withFiles(operation: Operation, session: Session): Promise<Operation> {
+  const core = await loadCore();
+  const { id, options = [] } = operation;
+  const wanted = JSON.parse(call(core, () => core.operationFiles(JSON.stringify({ id, options })))) as { option: string; path: string }[];
+  if (wanted.length === 0) return operation;
+  const files: Record<string, Uint8Array> = { ...operation.files };
+  for (const { option, path: file } of wanted) {
+    const tree = await treeOf(file, session);
+    if (tree.main === undefined) throw new TftfError('usage-path', `The file ${quoteName(file)} does not exist.`, { file });
+    files[option] = readFileSync(file);
+  }
+  return { ...operation, files };
+}
+
+/** Operations with the adapters, models and files that their options name. */
 export async function withAdapters(chain: Operation[], session: Session): Promise<Operation[]> {
   const core = await loadCore();
   const single = (await Promise.all(chain.map(onePerAdapter))).flat();
@@ -61,7 +76,7 @@ export async function withAdapters(chain: Operation[], session: Session): Promis
       call(core, () => core.checkOperation(JSON.stringify(operation)));
       return { ...operation, from: await treeOf(optionOf(operation, 'from')!, session) };
     }
-    if (operation.id !== 'merge-lora' || operation.adapter !== undefined) return operation;
+    if (operation.id !== 'merge-lora' || operation.adapter !== undefined) return withFiles(operation, session);
     call(core, () => core.checkOperation(JSON.stringify(operation)));
     const adapter: AdapterSource = { tree: await treeOf(optionOf(operation, 'adapter')!, session) };
     const config = await configOf(operation, session);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -31,7 +32,12 @@ class SmallValues {
   // True when get() will answer after want() has been served.
   bool pending(TensorRef tensor) const;
 
-  // Ranges noted since the last call; empty when nothing is open.
+  // For each row of so many bytes, how many of its elements of `size` bytes are not zero (of `floats` -0 is): the whole
+  // tensor is read, in pieces that nobody keeps. Nothing while that goes on, and for good when it could not be read.
+  std::shared_ptr<const std::vector<uint32_t>> nonzero(TensorRef tensor, uint64_t row_bytes, uint64_t size,
+                                                       bool floats);
+
+  // Ranges noted since the last call, and some pieces of what is counted; empty when nothing is open.
   std::vector<ReadRequest> want();
   void supply(const ReadRequest& request, Bytes bytes);
   void fail(const ReadRequest& request);
@@ -45,10 +51,22 @@ class SmallValues {
   };
   static uint64_t key(TensorRef tensor) { return uint64_t{tensor.shard} << 32 | tensor.tensor; }
 
+  struct Count {
+    uint64_t row_bytes = 0, size = 0;
+    bool floats = false, failed = false;
+    uint64_t asked = 0, answered = 0;  // bytes
+    std::shared_ptr<std::vector<uint32_t>> rows{};
+  };
+  std::vector<ReadRequest> want_counts();
+  bool count(const ReadRequest& request, Bytes bytes);
+
   const Checkpoint* checkpoint_;
   uint64_t left_;
   std::unordered_map<uint64_t, Value> values_;
   std::vector<TensorRef> noted_;
+  std::unordered_map<uint64_t, Count> counts_;
+  // Of counts, pieces in flight: file and offset to tensor and position in it.
+  std::map<std::pair<std::string, uint64_t>, std::pair<uint64_t, uint64_t>> pieces_;
   // Requests in flight: file and offset to the tensors they answer (empty tensors may share an offset).
   std::map<std::pair<std::string, uint64_t>, std::vector<TensorRef>> asked_;
 };

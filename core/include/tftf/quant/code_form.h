@@ -64,8 +64,11 @@ enum class PlaneRole : uint8_t {
   kCodes,
   kScales,
   kZeros,
-  kIndex,   // I32, the group of each input
-  kGlobal,  // one scale for all
+  kIndex,        // I32, the group of each input
+  kGlobal,       // one scale for all
+  kActivations,  // a scale of what is multiplied with the weight
+  kPreScale,     // a factor for each input
+  kShape,        // of the weight, which only some containers write down
 };
 
 struct CodePlane {
@@ -80,6 +83,8 @@ struct CodePlane {
     uint32_t step = 0;
   };
   std::optional<Words> words{};
+  std::optional<std::string> text{};  // of a result: its bytes
+  bool reciprocal = false;            // of a result: 1 / the source's F32 values, none of which may be zero
 };
 
 struct CodeForm {
@@ -101,12 +106,15 @@ struct PackRequest {
   std::string name{};                 // of the weight
   const JsonValue* config = nullptr;  // config.json
   uint64_t code_bytes = 0;            // that the source stores
+  bool ordered = false;               // its index may be another than k / group
 };
 
 struct PackedCodes {
   std::vector<CodePlane> planes{};  // the codes first
   std::string warning{};
   std::optional<std::string> stamp{};  // for a reader of colibri containers
+  // Not nothing: it has no zero points, and a source's all have to be this one, or `needs_zero`.
+  std::optional<uint32_t> only_zero{};
   // Whole sentences for what the values alone can show and what then has no place, while nothing is written yet: an index
   // that is not k / group, and a zero point below PlaneForm::least.
   std::string needs_order{};
@@ -118,6 +126,11 @@ struct PackedModule {
   std::string name;  // of the weight
   uint32_t bits = 0;
   uint64_t group = 0;  // 0: a group is a row
+  CodeKind kind{};
+  uint64_t block[2] = {};
+  bool zeros = false;   // zero points of its own are stored
+  bool ordered = false;  // an index is stored
+  bool inputs = false;  // a scale of the activations is stored
 };
 struct PackedModel {
   const std::vector<PackedModule>& modules;  // at least one
@@ -136,6 +149,9 @@ struct CodeLayout {
   // The quantisation section of config.json, where `said` (or null) stands; empty: that may stay. A refusal says what of the
   // modules cannot be said. Null: the layout has none.
   Result<std::string> (*config)(const PackedModel& model, const JsonValue* said) = nullptr;
+  // What belongs to the source's layout and to no module (scales of a key-value cache) is refused: nothing here would say
+  // what it means.
+  bool refuses_extras = false;
 };
 
 // Why values have no place: what pack() returns.

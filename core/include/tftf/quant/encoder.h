@@ -60,6 +60,10 @@ struct Encoded {
   uint64_t elements = 0;
   std::vector<EncodedPart> parts{};  // the codes first
   std::string warning{};
+  // Weights of the same name here are measured as one; empty: each by itself.
+  std::string measured_with{};
+  // What the values are that have no code: "more than two of four"; empty: NaN, infinite or too large to be quantised.
+  std::string unfit{};
   // As in Weight. `bits`: that a tile writes per element, rounded up.
   uint64_t unit = 1;
   uint64_t tile_unit = 0;
@@ -78,11 +82,13 @@ struct Encoded {
   }
 };
 
-// Counts and maxima over all elements of a weight, merged in any order: sums of `n` (which may wrap) and `lost`, the largest `largest`.
+// Counts and maxima over all elements of a weight, merged in any order: sums of `n` (which may wrap) and `lost`, the largest
+// `largest` and `second`, both finite and not below 0.
 struct Measure {
   std::array<uint64_t, 3> n{};
   uint64_t lost = 0;  // elements that have no code: the run ends
   double largest = 0;
+  double second = 0;
 };
 
 struct EncodeTask {

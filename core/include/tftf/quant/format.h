@@ -32,9 +32,10 @@ struct QuantFormat {
   Result<Weight> (*open)(OpenContext& context, const QuantMatch& match) = nullptr;
   const Encoder* encoder = nullptr;   // null: not written by `quantize`
   const CodeLayout* codes = nullptr;  // null: `repack` neither takes nor makes it
+  bool by_scheme = false;  // written by `quantize --to compressed-tensors`, where a scheme calls for it
 
   bool read() const { return open != nullptr; }
-  bool written() const { return encoder != nullptr; }
+  bool written() const { return encoder != nullptr || by_scheme; }
 };
 
 // A tensor consumed with a weight. Roles are the words of the layouts' specification: "scales", "qzeros",
@@ -78,6 +79,14 @@ struct QuantProblem {
   std::string_view layout;  // id, or a layout's common name without one
   std::string module;
   std::string what;  // "absmax is missing", "the scale grid [1,1] is smaller than the weight [256,256] needs"
+  Rule rule = Rule::QT300;  // what `lint` reports it as
+};
+
+// What the rules of a layout say beside its problems: `lint` reports it, nothing refuses with it.
+struct QuantRemark {
+  Rule rule{};
+  std::string subject;  // a module, or what the configuration calls a thing
+  std::string what;
 };
 
 struct LayoutReport {

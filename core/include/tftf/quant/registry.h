@@ -40,4 +40,7 @@ std::vector<const QuantFormat*> repack_targets(const QuantFormat& from);
 // report is final when nothing more is wanted.
 LayoutReport detect_layouts(const Checkpoint& checkpoint, SmallValues& values);
 
+// What `lint` says beside the problems of a report, of a model in compressed-tensors: its configuration against its modules.
+std::vector<QuantRemark> compressed_tensors_remarks(const Checkpoint& checkpoint, const LayoutReport& report);
+
 }  // namespace tftf

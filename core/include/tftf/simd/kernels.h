@@ -47,6 +47,14 @@ struct PanelProduct {
   uint64_t out_stride = 0;
 };
 
+// What codes are rounded from, in the arithmetic of `type` (BF16, F16 or F32), to which every step is rounded.
+struct QuotientRun {
+  DType type = DType::F32;
+  float scale = 1.0f;  // positive and finite
+  float zero = 0.0f;   // added to the quotient; 0 makes +0 of -0
+  float lowest = 0.0f, highest = 0.0f;
+};
+
 struct KernelTable {
   const char* name;
 
@@ -102,6 +110,11 @@ struct KernelTable {
   // codes[i] = E4M3 of x[i] / scale clamped to +-448: one division, then one rounding to nearest even. Finite x and a
   // positive scale.
   void (*quantize_e4m3)(const float* x, uint64_t count, float scale, std::byte* codes) noexcept;
+  // out[i] = clamp(x[i] / scale + zero; lowest, highest). Finite x; `out` may be `x`.
+  void (*quotients)(const QuotientRun& run, const float* x, uint64_t count, float* out) noexcept;
+  // E2M1 codes of x[i], |x[i]| at most 6, to nearest, ties to even; the even ones are the low nibbles. -0 gives the code of
+  // +0, a negative that rounds to zero the code 8. After an odd count the last high nibble is 0.
+  void (*quantize_e2m1)(const float* x, uint64_t count, std::byte* out) noexcept;
   // 32 magnitudes on the E8 lattice of 256 four-vectors with squared norms n (spec colibri 1.7): for each c of 0..15,
   // db = max(d * (0.5 + c) * 0.5, 1e-20), the nearest entry of every four minimises db * n - 2 * dot (products left to
   // right, the lowest index on ties), error = sum of db * db * n - 2 * db * dot over the fours. Gives the first c with

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tftf/base/json_copy.h"
 #include "tftf/base/json_text.h"
 #include "tftf/base/json_value.h"
 
@@ -49,8 +50,5 @@ class ConfigText {
   JsonDocument document_;
   std::vector<ConfigChange> changes_;
 };
-
-// A document as output JSON. Numbers beyond 64 bits become their literal text.
-OrderedJson to_ordered_json(const JsonValue& value);
 
 }  // namespace tftf

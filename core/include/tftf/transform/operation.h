@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -47,6 +48,7 @@ struct OptionInfo {
   bool repeatable = false;
   bool or_all = false;   // of kInteger: -1 and 0 are taken, too, for "all of them"
   bool ignored = false;  // taken for the original's sake, without effect; no form shows it
+  bool contents = false;  // names a file that the host reads whole (files_of)
   uint32_t values() const { return kind == OptionKind::kFlag ? 0 : kind == OptionKind::kRule ? 2 : 1; }
 };
 
@@ -68,13 +70,23 @@ struct Operation {
     std::string name;
     std::vector<std::string> values;  // OptionInfo::values() of them
   };
-  std::vector<Given> options{};               // in the order given
+  std::vector<Given> options{};  // in the order given
+  // What the options of `contents` name, by option; read by the host.
+  std::map<std::string, std::shared_ptr<const std::string>> files{};
   std::shared_ptr<const Adapter> adapter{};   // merge-lora: what its options name, read by the host
   std::shared_ptr<const OtherModel> other{};  // graft: likewise
 
   // The last values of that name, or nothing.
   const std::vector<std::string>* find(std::string_view name) const;
 };
+
+// A file that a host has to read into Operation::files before the operation is planned.
+struct OperationFile {
+  std::string option;
+  std::string path;
+};
+// Those that are not there yet. A word that stands for something of ours (a preset) is no file.
+std::vector<OperationFile> files_of(const Operation& operation);
 
 struct OperationInfo {
   std::string_view id;         // "dequant-fp8"

@@ -59,6 +59,7 @@ struct DeclaredTensor {
   uint64_t infinite = 0;
   bool norm_clamped = false;   // after the run: a DoRA norm was zero
   std::string quantised_to{};  // what encodes it: "quantize colibri-int4-row"
+  std::string unfit{};         // what values are that have no code; empty: as Encoded::unfit
 };
 
 // The text of a file that is written last, from the plan after its run and the SHA-256 of each output, hexadecimal. It is

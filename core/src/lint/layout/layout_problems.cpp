@@ -84,11 +84,18 @@ void report_layout_problems(FileFindings& out, const QuantFacts& facts, const La
     const std::string_view path =
         ends_with(module, kWeight) ? module.substr(0, module.size() - kWeight.size()) : module;
     if (named.count(std::string(path))) continue;
-    Diagnostic* finding = out.of(facts.checkpoint->shards[places.shard_of(module)].name).add(Rule::QT300);
+    Diagnostic* finding = out.of(facts.checkpoint->shards[places.shard_of(module)].name).add(problem.rule);
     if (!finding) continue;
     finding->subject = problem.module;
     finding->values = {
         {"module", problem.module}, {"layout", std::string(problem.layout)}, {"detail", problem.what}};
+  }
+  for (const QuantRemark& remark : compressed_tensors_remarks(*facts.checkpoint, report)) {
+    Diagnostic* finding =
+        out.of(facts.checkpoint->shards[places.shard_of(remark.subject)].name).add(remark.rule);
+    if (!finding) continue;
+    finding->subject = remark.subject;
+    finding->values = {{"module", remark.subject}, {"detail", remark.what}};
   }
   for (const auto& [layout, modules] : foreign) {
     Diagnostic* finding =

@@ -2,10 +2,10 @@
 #include "quant/ct/config.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 
 #include "tftf/base/escape.h"
+#include "tftf/base/json_copy.h"
 
 namespace tftf::ct {
 namespace {
@@ -99,7 +99,7 @@ std::optional<std::pair<uint64_t, uint64_t>> block_structure(const JsonValue& va
 
 Result<void> parse_dynamic(const JsonValue& value, Args& args, bool& local) {
   if (value.is_string() && lower_text(value.text) == "local") {
-    args.dynamic = local = true;
+    args.dynamic = args.local = local = true;
     return {};
   }
   const auto flag = coerced_bool(value);
@@ -112,6 +112,7 @@ Result<void> parse_dynamic(const JsonValue& value, Args& args, bool& local) {
 Result<void> parse_actorder(const JsonValue& value, Args& args) {
   if (value.kind == JsonKind::kBoolean) {
     args.actorder = value.boolean ? ActOrder::kGroup : ActOrder::kNone;
+    args.actorder_word = value.boolean ? "group" : "";
     return {};
   }
   const std::string text = value.is_string() ? lower_text(value.text) : "";
@@ -121,6 +122,7 @@ Result<void> parse_actorder(const JsonValue& value, Args& args) {
     args.actorder = ActOrder::kWeight;
   else
     return config_fault("has \"actorder\": " + value.brief() + ", which is none that is known");
+  args.actorder_word = text;
   return {};
 }
 
@@ -154,73 +156,6 @@ Result<void> parse_dtype(const JsonValue& value, std::string_view key, std::opti
   out = find_torch_dtype(text);
   if (out) return {};
   return config_fault("has \"" + std::string(key) + "\": " + value.brief() + ", which is no dtype of torch");
-}
-
-struct Preset {
-  std::string_view name;
-  uint64_t bits;  // 0: no weights
-  bool is_float;
-  Strategy strategy;
-  int64_t group;
-  bool symmetric = true;
-  uint64_t input_bits = 0;  // 0: none
-  bool input_float = false;
-  bool input_dynamic = true;
-  std::optional<DType> scale_dtype{};
-};
-constexpr Preset kPresets[] = {
-    {"UNQUANTIZED", 0, false, Strategy::kTensor, 0},
-    {"W8A8", 8, false, Strategy::kChannel, 0, true, 8},
-    {"INT8", 8, false, Strategy::kChannel, 0, true, 8},
-    {"W4A16_ASYM", 4, false, Strategy::kGroup, 128, false},
-    {"W4AFP8", 4, false, Strategy::kGroup, 128, true, 8, true},
-    {"FP8", 8, true, Strategy::kTensor, 0, true, 8, true, false},
-    {"FP8_DYNAMIC", 8, true, Strategy::kChannel, 0, true, 8, true},
-    {"FP8_BLOCK", 8, true, Strategy::kBlock, 0, true, 8, true},
-    {"NVFP4A16", 4, true, Strategy::kTensorGroup, 16, true, 0, false, true, DType::F8_E4M3},
-    {"NVFP4", 4, true, Strategy::kTensorGroup, 16, true, 4, true, true, DType::F8_E4M3},
-    {"MXFP4A16", 4, true, Strategy::kGroup, 32, true, 0, false, true, DType::U8},
-    {"MXFP4", 4, true, Strategy::kGroup, 32, true, 4, true, true, DType::U8},
-    {"MXFP8A16", 8, true, Strategy::kGroup, 32, true, 0, false, true, DType::U8},
-    {"MXFP8", 8, true, Strategy::kGroup, 32, true, 8, true, true, DType::U8},
-};
-// WxAy with these pairs: integers in groups of 128, activations of y bits per token.
-constexpr std::array<std::string_view, 16> kWeightActivation = {
-    "W2A4",  "W2A8", "W2A16", "W3A4", "W3A8",  "W3A16", "W4A4",  "W4A8",
-    "W4A16", "W5A8", "W5A16", "W6A8", "W6A16", "W7A8",  "W7A16", "W8A16"};
-
-Group preset_group(const Preset& preset) {
-  Group group;
-  group.name = std::string(preset.name);
-  if (preset.bits != 0) {
-    Args weights;
-    weights.bits = preset.bits;
-    weights.is_float = preset.is_float;
-    weights.symmetric = preset.symmetric;
-    weights.strategy = preset.strategy;
-    weights.group_size = preset.group;
-    if (preset.strategy == Strategy::kBlock) weights.block[0] = weights.block[1] = 128;
-    weights.scale_dtype = preset.scale_dtype;
-    group.weights = weights;
-  }
-  if (preset.input_bits != 0) {
-    Args inputs;
-    inputs.bits = preset.input_bits;
-    inputs.is_float = preset.input_float;
-    inputs.dynamic = preset.input_dynamic;
-    inputs.strategy = !preset.input_dynamic ? Strategy::kTensor : Strategy::kToken;
-    if (preset.strategy == Strategy::kBlock) {
-      inputs.strategy = Strategy::kGroup;
-      inputs.group_size = 128;
-    } else if (preset.scale_dtype) {
-      inputs.strategy = preset.strategy;
-      inputs.group_size = preset.group;
-      inputs.scale_dtype = preset.scale_dtype;
-    }
-    group.inputs = inputs;
-  }
-  group.format = inferred_format(group.weights, group.inputs);
-  return group;
 }
 
 Result<void> parse_optional_args(const JsonValue& scheme, std::string_view key, const std::string& place,
@@ -279,7 +214,30 @@ Result<Group> parse_group(const std::string& name, const JsonValue& value) {
   return group;
 }
 
+Result<void> parse_observer(const JsonValue& value, Args& args) {
+  if (const JsonValue* observer = value.get("observer")) {
+    if (!observer->is_string())
+      return config_fault("has \"observer\": " + observer->brief() + ", not a name");
+    args.observer = observer->text;
+  }
+  if (const JsonValue* kwargs = value.find("observer_kwargs")) {
+    if (!kwargs->is_object())
+      return config_fault("has \"observer_kwargs\": " + kwargs->brief() + ", not an object");
+    args.observer_kwargs = to_ordered_json(*kwargs).dump();
+  }
+  if (args.dynamic && !args.local)
+    args.observer.reset();
+  else if (!args.observer)
+    args.observer = args.local ? "minmax" : "memoryless_minmax";
+  return {};
+}
+
 }  // namespace
+
+DType storage_dtype(const Args& args) {
+  if (args.is_float) return DType::F8_E4M3;
+  return args.bits <= 8 ? DType::I8 : args.bits <= 16 ? DType::I16 : DType::I32;
+}
 
 std::string_view strategy_name(Strategy strategy) { return kStrategies[static_cast<size_t>(strategy)]; }
 
@@ -321,6 +279,7 @@ Result<Args> parse_args(const JsonValue& value) {
     group = coerced_integer(*size);
     if (!group || *group < -1) return wrong("group_size", "a number from -1 on");
     args.group_size = *group;
+    args.group_given = true;
   }
   if (const JsonValue* strategy = value.get("strategy")) {
     const auto at = std::find(std::begin(kStrategies), std::end(kStrategies),
@@ -341,34 +300,13 @@ Result<Args> parse_args(const JsonValue& value) {
   }
   if (const JsonValue* dynamic = value.get("dynamic")) TFTF_TRY(parse_dynamic(*dynamic, args, local));
   if (const JsonValue* order = value.get("actorder")) TFTF_TRY(parse_actorder(*order, args));
-  std::optional<DType> zeros;
   if (const JsonValue* dtype = value.get("scale_dtype"))
     TFTF_TRY(parse_dtype(*dtype, "scale_dtype", args.scale_dtype));
-  if (const JsonValue* dtype = value.get("zp_dtype")) TFTF_TRY(parse_dtype(*dtype, "zp_dtype", zeros));
+  if (const JsonValue* dtype = value.get("zp_dtype")) TFTF_TRY(parse_dtype(*dtype, "zp_dtype", args.zp_dtype));
+  TFTF_TRY(parse_observer(value, args));
   TFTF_TRY(check_args(args, local, block));
+  if (!args.zp_dtype) args.zp_dtype = storage_dtype(args);
   return args;
-}
-
-std::optional<Group> find_preset(std::string_view name) {
-  std::string upper(name);
-  for (char& c : upper)
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  for (const Preset& preset : kPresets)
-    if (preset.name == upper) return preset_group(preset);
-  for (const std::string_view pair : kWeightActivation) {
-    if (pair != upper) continue;
-    const uint64_t inputs = pair == "W8A16" || pair.size() == 5 ? 0 : static_cast<uint64_t>(pair[3] - '0');
-    return preset_group(
-        {pair, static_cast<uint64_t>(pair[1] - '0'), false, Strategy::kGroup, 128, true, inputs});
-  }
-  return std::nullopt;
-}
-
-std::vector<std::string_view> preset_names() {
-  std::vector<std::string_view> names(kWeightActivation.begin(), kWeightActivation.end());
-  for (const Preset& preset : kPresets) names.push_back(preset.name);
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 Result<Config> parse_config(const JsonValue& section) {
@@ -383,14 +321,24 @@ Result<Config> parse_config(const JsonValue& section) {
   }
   if (const JsonValue* ignore = section.get("ignore"))
     TFTF_TRY(parse_strings(*ignore, "ignore", config.ignore));
-  if (const JsonValue* status = section.find("quantization_status"))
+  if (const JsonValue* status = section.find("quantization_status")) {
     if (!status->is_string() || !is_one_of(status->text, kStatuses))
       return config_fault("quantization_status is " + status->brief() + ", which is none that is known.");
-  if (const JsonValue* cache = section.get("kv_cache_scheme"))
-    if (Result<Args> args = parse_args(*cache); !args)
-      return config_fault("kv_cache_scheme " + args.error().message + ".");
+    config.status = status->text;
+  }
+  if (const JsonValue* cache = section.get("kv_cache_scheme")) {
+    Result<Args> args = parse_args(*cache);
+    if (!args) return config_fault("kv_cache_scheme " + args.error().message + ".");
+    config.cache = *std::move(args);
+  }
   config.format = section.string("format").value_or("");
-  if (const auto version = section.string("version")) config.version = version_number(*version);
+  config.method = section.string("quant_method").value_or(config.method);
+  if (const JsonValue* ratio = section.get("global_compression_ratio"); ratio != nullptr && ratio->is_number())
+    config.compression_ratio = ratio->text;
+  if (const auto version = section.string("version")) {
+    config.version_text = *version;
+    config.version = version_number(*version);
+  }
   return config;
 }
 

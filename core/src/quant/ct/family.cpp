@@ -5,6 +5,7 @@
 
 #include "quant/ct/marlin.h"
 #include "quant/ct/module.h"
+#include "quant/ct/repacked.h"
 #include "quant/ct/scheme.h"
 #include "quant/families.h"
 #include "quant/layout_scan.h"
@@ -20,29 +21,39 @@ namespace {
 using ct::Module;
 using ct::open_layout;
 
-constexpr QuantFormat kPack = {
-    .id = "ct-pack-quantized", .title = "compressed-tensors, integers packed into I32", .open = open_layout};
+constexpr QuantFormat kPack = {.id = "ct-pack-quantized",
+                               .title = "compressed-tensors, integers packed into I32",
+                               .open = open_layout,
+                               .codes = &ct::kPackCodes,
+                               .by_scheme = true};
 constexpr QuantFormat kInt = {
-    .id = "ct-int-quantized", .title = "compressed-tensors, I8 codes", .open = open_layout};
-constexpr QuantFormat kFloat = {
-    .id = "ct-float-quantized", .title = "compressed-tensors, FP8 codes", .open = open_layout};
+    .id = "ct-int-quantized", .title = "compressed-tensors, I8 codes", .open = open_layout, .by_scheme = true};
+constexpr QuantFormat kFloat = {.id = "ct-float-quantized",
+                                .title = "compressed-tensors, FP8 codes",
+                                .open = open_layout,
+                                .codes = &ct::kBlockCodes,
+                                .by_scheme = true};
 constexpr QuantFormat kNaive = {
-    .id = "ct-naive-quantized", .title = "compressed-tensors, one code per element", .open = open_layout};
-constexpr QuantFormat kCompressedTensorsNvfp4 = {
-    .id = "ct-nvfp4-pack-quantized", .title = "compressed-tensors NVFP4", .open = open_layout};
+    .id = "ct-naive-quantized", .title = "compressed-tensors, one code per element", .open = open_layout, .by_scheme = true};
+constexpr QuantFormat kCompressedTensorsNvfp4 = {.id = "ct-nvfp4-pack-quantized",
+                                                 .title = "compressed-tensors NVFP4",
+                                                 .open = open_layout,
+                                                 .codes = &ct::kNvfp4Codes,
+                                                 .by_scheme = true};
 constexpr QuantFormat kCompressedTensorsMxfp4 = {
-    .id = "ct-mxfp4-pack-quantized", .title = "compressed-tensors MXFP4", .open = open_layout};
+    .id = "ct-mxfp4-pack-quantized", .title = "compressed-tensors MXFP4", .open = open_layout, .by_scheme = true};
 constexpr QuantFormat kCompressedTensorsMxfp8 = {
-    .id = "ct-mxfp8-quantized", .title = "compressed-tensors MXFP8", .open = open_layout};
+    .id = "ct-mxfp8-quantized", .title = "compressed-tensors MXFP8", .open = open_layout, .by_scheme = true};
 constexpr QuantFormat kMarlin24 = {
-    .id = "ct-marlin-24", .title = "compressed-tensors, Marlin 2:4", .open = ct::open_marlin};
+    .id = "ct-marlin-24", .title = "compressed-tensors, Marlin 2:4", .open = ct::open_marlin, .by_scheme = true};
 constexpr QuantFormat kBitmask = {
-    .id = "ct-sparse-bitmask", .title = "compressed-tensors, sparse by bitmask", .open = open_layout};
+    .id = "ct-sparse-bitmask", .title = "compressed-tensors, sparse by bitmask", .open = open_layout, .by_scheme = true};
 constexpr QuantFormat kBitmask24 = {
-    .id = "ct-sparse-24-bitmask", .title = "compressed-tensors, 2:4 sparse by bitmask", .open = open_layout};
+    .id = "ct-sparse-24-bitmask", .title = "compressed-tensors, 2:4 sparse by bitmask", .open = open_layout, .by_scheme = true};
 constexpr QuantFormat kDense = {.id = "ct-dense",
                                 .title = "compressed-tensors, plain weights with the scales of a calibration",
-                                .open = open_layout};
+                                .open = open_layout,
+                                .by_scheme = true};
 
 constexpr std::string_view kActivations[] = {"input_scale", "output_scale", "input_zero_point",
                                              "output_zero_point", "input_global_scale"};
@@ -84,7 +95,7 @@ class Detection {
     if (first_layout_.empty())
       scan_.note(config_fault_);
     else
-      scan_.problem(first_layout_, first_module_, config_fault_, {});
+      scan_.problem(first_layout_, first_module_, config_fault_, {}, Rule::QT002);
   }
 
  private:
@@ -129,9 +140,9 @@ class Detection {
   }
 
   // Takes the module, or says what is wrong with it.
-  void finish(Module& module, std::string fault) {
+  void finish(Module& module, ct::Fault fault) {
     if (!fault.empty()) {
-      scan_.problem(module.match, std::move(fault));
+      scan_.problem(module.match, std::move(fault.what), fault.rule);
       return;
     }
     const ct::Layout& layout = module.layout;
@@ -193,23 +204,30 @@ class Detection {
     if (info(packed).dtype == DType::I32 && scan_.sibling(name, ".scale_packed") &&
         scan_.sibling(name, ".meta"))
       return marlin(name, packed);
-    const auto broken = [&](const QuantFormat& format, std::string what) {
-      scan_.problem(format.id, std::string(name) + ".weight", std::move(what), {packed, scale});
+    const auto broken = [&](const QuantFormat& format, std::string what, Rule rule) {
+      scan_.problem(format.id, std::string(name) + ".weight", std::move(what), {packed, scale}, rule);
     };
     if (!scale) {
-      if (ours_ || scan_.sibling(name, ".weight_shape")) broken(kPack, "weight_scale is missing");
+      if (ours_ || scan_.sibling(name, ".weight_shape")) broken(kPack, "weight_scale is missing", Rule::QT010);
       return;
     }
     const bool bytes = info(packed).dtype == DType::U8;
     if (!bytes && info(packed).dtype != DType::I32) return;
     if (ours_ && scan_.sibling(name, ".weight"))
-      return broken(bytes ? kCompressedTensorsNvfp4 : kPack, "weight and weight_packed are both there");
+      return broken(bytes ? kCompressedTensorsNvfp4 : kPack, "weight and weight_packed are both there",
+                    Rule::QT009);
     if (bytes) return pairs(name, packed, *scale);
     Module module = start(kPack, name, packed, "weight_packed");
     module.match.companions.push_back({"weight_scale", *scale});
     module.match.logical_dtype = native_dtype(info(*scale).dtype);
     if (!scan_.add_companion(module.match, "weight_shape", name, ".weight_shape", {DType::I64, DType::I32}))
-      return broken(kPack, "weight_shape is missing");
+      return broken(kPack, "weight_shape is missing", Rule::QT010);
+    if (const TensorInfo& shape = info(*module.match.find("weight_shape"));
+        element_count(shape.shape) != info(packed).shape.size())
+      return broken(kPack,
+                    "weight_shape is " + shape_text(shape.shape) + ", expected [" +
+                        std::to_string(info(packed).shape.size()) + "]",
+                    Rule::QT042);
     add_optional(module);
     module.match.logical_shape = ct::computed_shape(from_, module);
     if (!module.match.logical_shape)
@@ -225,9 +243,15 @@ class Detection {
     for (std::string_view role : kActivations)
       scan_.add_companion(module.match, role, name, "." + std::string(role));
     module.match.logical_dtype = DType::F16;
-    std::string fault = ct::fit_marlin(scan_.checkpoint(), module.match);
+    ct::Fault fault = ct::fit_marlin(scan_.checkpoint(), module.match);
     if (!fault.empty()) return finish(module, std::move(fault));
     claim(std::move(module.match));
+  }
+
+  static bool wants_exponents(const Module& module) {
+    return std::any_of(module.candidates.begin(), module.candidates.end(), [](const ct::Args* args) {
+      return args->is_float && args->bits == 4 && args->group_size == 32;
+    });
   }
 
   // NVFP4 and MXFP4.
@@ -241,20 +265,23 @@ class Detection {
     add_optional(module);
     Shape logical = info(packed).shape;
     const auto columns = logical.empty() ? std::nullopt : checked_mul(logical.back(), 2);
-    if (!columns) return finish(module, "weight_packed is " + shape_text(logical) + ", which is no matrix");
+    if (!columns)
+      return finish(module, {Rule::QT051, "weight_packed is " + shape_text(logical) + ", which is no matrix"});
     logical.back() = *columns;
     module.match.logical_shape = logical;
     if (!exponents && info(scale).dtype != DType::F8_E4M3)
-      return finish(module, "weight_scale is " + std::string(dtype_name(info(scale).dtype)) +
-                                ", expected F8_E4M3 (NVFP4) or U8 (MXFP4)");
+      return finish(module, {wants_exponents(module) ? Rule::QT061 : Rule::QT051,
+                             "weight_scale is " + std::string(dtype_name(info(scale).dtype)) +
+                                 ", expected F8_E4M3 (NVFP4) or U8 (MXFP4)"});
     if (exponents == global)
-      return finish(module, global ? "weight_global_scale is there, which MXFP4 has not"
-                                   : "weight_global_scale is missing");
+      return finish(module, global ? ct::Fault(Rule::QT065, "weight_global_scale is there, which MXFP4 has not")
+                                   : ct::Fault(Rule::QT010, "weight_global_scale is missing"));
     module.layout.codes = ct::Codes::kPairs;
     module.layout.bits = 4;
     module.layout.code_bytes = info(packed).shape.back();
     if (!ct::set_shape(module.layout, logical) || logical.size() < 2)
-      return finish(module, "weight_packed is " + shape_text(info(packed).shape) + ", which is no matrix");
+      return finish(module, {Rule::QT051,
+                             "weight_packed is " + shape_text(info(packed).shape) + ", which is no matrix"});
     finish(module, ct::fit_small_groups(from_, module, exponents ? 32 : 16));
   }
 
@@ -332,7 +359,8 @@ class Detection {
     if (!dense) module.match.logical_dtype = native_dtype(scales.dtype);
     module.match.logical_shape = codes.shape;
     if (is_fp8(codes.dtype) && !fp8)
-      return finish(module, "weight is " + std::string(dtype_name(codes.dtype)) + ", expected F8_E4M3");
+      return finish(module, {Rule::QT032,
+                             "weight is " + std::string(dtype_name(codes.dtype)) + ", expected F8_E4M3"});
     finish(module, ct::fit_elements(from_, module, dense, exponents && fp8));
   }
 
@@ -348,7 +376,7 @@ class Detection {
         continue;
       scan_.problem(codes.dtype == DType::I8 ? kInt.id : kFloat.id, codes.name,
                     "it is " + std::string(dtype_name(codes.dtype)) + ", and weight_scale is missing",
-                    {weight});
+                    {weight}, Rule::QT003);
     }
   }
 

@@ -20,6 +20,20 @@ std::string found_and_expected(std::string_view what, const Shape& found, const 
   return text;
 }
 
+Rule scale_rule(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::kChannel:
+      return Rule::QT022;
+    case Strategy::kGroup:
+    case Strategy::kTensorGroup:
+      return Rule::QT023;
+    case Strategy::kBlock:
+      return Rule::QT024;
+    default:
+      return Rule::QT021;
+  }
+}
+
 void set_grid(Layout& layout, uint64_t scale_rows, uint64_t scale_columns, uint64_t grid_rows,
               uint64_t grid_columns) {
   layout.scale_rows = std::max<uint64_t>(scale_rows, 1);
@@ -93,13 +107,14 @@ Shape expected_scales(const Args& args, const Layout& layout) {
   }
 }
 
-std::string fit_scales(Layout& layout, const Shape& scales, const Args* args, bool& agrees) {
+Fault fit_scales(Layout& layout, const Shape& scales, const Args* args, bool& agrees) {
   agrees = true;
   layout.scaled = true;
   if (args != nullptr && args->grouped() && layout.columns % static_cast<uint64_t>(args->group_size) != 0 &&
       !scales.empty() && scales.back() == expected_scales(*args, layout)[1])
-    return std::to_string(layout.columns) + " columns are no multiple of the group size " +
-           std::to_string(args->group_size);
+    return Fault(Rule::QT023, std::to_string(layout.columns) +
+                                  " columns are no multiple of the group size " +
+                                  std::to_string(args->group_size));
   Shape grid = scales;
   if (element_count(scales) == 1 && layout.matrices > 1) {
     set_grid(layout, layout.rows, layout.columns, 0, 1);
@@ -118,7 +133,12 @@ std::string fit_scales(Layout& layout, const Shape& scales, const Args* args, bo
   }
   const std::string why = args == nullptr ? "" : args_text(*args);
   if (!take_grid(layout, grid, args)) {
-    if (args != nullptr) return found_and_expected("weight_scale", grid, expected_scales(*args, layout), why);
+    if (args != nullptr) {
+      const Shape expected = expected_scales(*args, layout);
+      const bool turned = grid != expected && Shape(grid.rbegin(), grid.rend()) == expected;
+      return Fault(turned ? Rule::QT031 : scale_rule(args->strategy),
+                   found_and_expected("weight_scale", grid, expected, why));
+    }
     return "weight_scale is " + shape_text(grid) + ", which is no grid over " +
            shape_text({layout.rows, layout.columns});
   }
@@ -133,22 +153,23 @@ std::string fit_scales(Layout& layout, const Shape& scales, const Args* args, bo
   return "";
 }
 
-std::string fit_zeros(Layout& layout, const TensorInfo& zeros, std::optional<uint64_t> version) {
+Fault fit_zeros(Layout& layout, const TensorInfo& zeros, std::optional<uint64_t> version) {
   layout.zero_dtype = zeros.dtype;
   if (zeros.dtype != DType::I32 || layout.codes != Codes::kWords) {
     if (!can_cast(zeros.dtype, DType::F32))
-      return "weight_zero_point is " + std::string(dtype_name(zeros.dtype)) + ", which is no number";
+      return Fault(Rule::QT025,
+                   "weight_zero_point is " + std::string(dtype_name(zeros.dtype)) + ", which is no number");
     if (!covers_grid(layout, zeros.shape))
-      return found_and_expected("weight_zero_point", zeros.shape, {layout.grid_rows, layout.grid_columns},
-                                "one per scale");
+      return Fault(Rule::QT025, found_and_expected("weight_zero_point", zeros.shape,
+                                                   {layout.grid_rows, layout.grid_columns}, "one per scale"));
     layout.zeros = Zeros::kPlain;
     return "";
   }
   layout.zeros = Zeros::kPacked;
   layout.zero_rows = packed_words(layout.rows, layout.bits, layout.padded);
   if (layout.scale_rows != 1)
-    return "weight_zero_point is packed, which goes with a scale per row or group, not with " +
-           shape_text({layout.grid_rows, layout.grid_columns}) + " scales";
+    return Fault(Rule::QT044, "weight_zero_point is packed, which goes with a scale per row or group, not with " +
+                                  shape_text({layout.grid_rows, layout.grid_columns}) + " scales");
   Shape expected{layout.zero_rows, layout.grid_columns};
   const size_t rank = zeros.shape.size();
   const bool same = rank >= 2 && zeros.shape[rank - 2] == expected[0] && zeros.shape[rank - 1] == expected[1];
@@ -156,21 +177,23 @@ std::string fit_zeros(Layout& layout, const TensorInfo& zeros, std::optional<uin
   if (same && element_count(zeros.shape) == all) return "";
   std::string what = found_and_expected("packed weight_zero_point", zeros.shape, expected, "");
   constexpr uint64_t kFirstBroken = 9'004, kLastBroken = 10'002;
-  if (rank == 2 && zeros.shape[1] > expected[1] &&
-      (!version || (*version >= kFirstBroken && *version <= kLastBroken)))
+  const bool destroyed = rank == 2 && zeros.shape[1] > expected[1] &&
+                         (!version || (*version >= kFirstBroken && *version <= kLastBroken));
+  if (destroyed)
     what +=
         "; compressed-tensors 0.9.4 to 0.10.2 destroyed the zero points of such shapes, and nothing brings "
         "them back";
-  return what;
+  return Fault(destroyed ? Rule::QT046 : Rule::QT044, std::move(what));
 }
 
-std::string fit_order(Layout& layout, const TensorInfo& order) {
+Fault fit_order(Layout& layout, const TensorInfo& order) {
   layout.ordered = true;
   if (order.dtype != DType::I32)
-    return "weight_g_idx is " + std::string(dtype_name(order.dtype)) + ", expected I32";
+    return Fault(Rule::QT045, "weight_g_idx is " + std::string(dtype_name(order.dtype)) + ", expected I32");
   if (order.shape != Shape{layout.columns})
-    return found_and_expected("weight_g_idx", order.shape, {layout.columns}, "");
-  if (layout.scale_rows != 1) return "weight_g_idx lists groups of columns, and the scales have none";
+    return Fault(Rule::QT045, found_and_expected("weight_g_idx", order.shape, {layout.columns}, ""));
+  if (layout.scale_rows != 1)
+    return Fault(Rule::QT045, "weight_g_idx lists groups of columns, and the scales have none");
   return layout.grid_columns <= UINT32_MAX ? "" : "weight_scale has more groups than weight_g_idx can number";
 }
 

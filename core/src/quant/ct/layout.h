@@ -4,6 +4,7 @@
 #include <string>
 
 #include "quant/ct/config.h"
+#include "quant/ct/fault.h"
 #include "tftf/quant/weight.h"
 
 namespace tftf::ct {
@@ -45,10 +46,10 @@ bool set_shape(Layout& layout, const Shape& shape);
 Shape expected_scales(const Args& args, const Layout& layout);
 // Takes the grid from the shape of the scales: as `args` (or null) say, else as the shape itself tells. Returns what is
 // wrong, a phrase, or nothing; `agrees` is false where the arguments say something else.
-std::string fit_scales(Layout& layout, const Shape& scales, const Args* args, bool& agrees);
+Fault fit_scales(Layout& layout, const Shape& scales, const Args* args, bool& agrees);
 // The zero points and the order of columns, once the grid is known. What is wrong, or nothing.
-std::string fit_zeros(Layout& layout, const TensorInfo& zeros, std::optional<uint64_t> version);
-std::string fit_order(Layout& layout, const TensorInfo& order);
+Fault fit_zeros(Layout& layout, const TensorInfo& zeros, std::optional<uint64_t> version);
+Fault fit_order(Layout& layout, const TensorInfo& order);
 // Words that a row of `columns` fields takes.
 uint64_t packed_words(uint64_t columns, uint64_t bits, bool padded);
 

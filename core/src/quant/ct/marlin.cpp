@@ -56,7 +56,14 @@ const RunTable& places_of(uint32_t bits) {
 
 // Where the scale of a row of a stripe is stored.
 uint64_t scale_place(const MarlinMatrix& m, uint64_t row) {
-  if (!m.permuted_scales) return row;
+  return m.permuted_scales ? marlin_scale_place(row) : row;
+}
+
+}  // namespace
+
+uint64_t marlin_value_place(uint32_t bits, uint64_t old) { return places_of(bits)[to_size(old)]; }
+
+uint64_t marlin_scale_place(uint64_t row) {
   constexpr uint64_t kPlaces[] = {0, 4, 1, 5, 2, 6, 3, 7};
   // new[8 i + k] = old[8 i + kOrder[k]] with kOrder = 0 4 1 5 2 6 3 7; its inverse
   for (uint64_t k = 0; k < 8; ++k)
@@ -64,13 +71,14 @@ uint64_t scale_place(const MarlinMatrix& m, uint64_t row) {
   return row;
 }
 
-// Where the nibbles of a row's 16 columns lie in the stripe of `meta`: a row of 128 for each 32 columns.
-uint64_t meta_place(uint64_t row, uint64_t column) {
+uint64_t marlin_meta_place(uint64_t row, uint64_t column) {
   const uint64_t r = row % 2 * 2 + row % 8 / 4 + row % 4 / 2 * 32 + row / 8 * 4;
   if (r % 2 == 0 && column % 2 == 1) return (column - 1) / 2 * 128 + (r + 1) * 2;
   if (r % 2 == 1 && column % 2 == 0) return (column + 1) / 2 * 128 + (r - 1) * 2 + 1;
   return column / 2 * 128 + r * 2 + column % 2;
 }
+
+namespace {
 
 void read_marlin(const Weight& weight, ElementRange tile, PartRanges& ranges) {
   const auto& m = weight.as<MarlinMatrix>();
@@ -106,7 +114,7 @@ uint64_t decode_marlin(const Weight& weight, const DecodeTask& task, ElementRang
       alignas(16) float values[kMarlinChunk] = {};
       for (uint64_t c = c0; c < c0 + count; c += 4) {
         // meta: a stripe's 128 values of every 32 columns
-        const uint64_t place = meta_place(in_stripe, c / 16);
+        const uint64_t place = marlin_meta_place(in_stripe, c / 16);
         const uint64_t at = place / 128 * (tile.count / kStripe * 128) + stripe * 128 + place % 128;
         const uint32_t nibble = load_le<uint16_t>(task.bytes[2] + to_size(at * 2)) >> (c / 4 % 4 * 4) & 15u;
         for (uint32_t k = 0; k < 2; ++k) {
@@ -139,39 +147,40 @@ constexpr Decoder kMarlinDecoder{.reads = read_marlin, .decode = decode_marlin, 
 
 }  // namespace
 
-std::string fit_marlin(const Checkpoint& checkpoint, QuantMatch& match) {
+Fault fit_marlin(const Checkpoint& checkpoint, QuantMatch& match) {
   const TensorInfo& packed = checkpoint.info(match.weight);
   const TensorInfo& scales = checkpoint.info(*match.find("scale_packed"));
   const TensorInfo& meta = checkpoint.info(*match.find("meta"));
   if (packed.shape.size() != 2 || scales.shape.size() != 2)
-    return "weight_packed is " + shape_text(packed.shape) + " and scale_packed " + shape_text(scales.shape) +
-           ", expected two matrices";
+    return Fault(Rule::QT078, "weight_packed is " + shape_text(packed.shape) + " and scale_packed " + shape_text(scales.shape) +
+           ", expected two matrices");
   if (scales.dtype != DType::F16 || meta.dtype != DType::I16)
-    return "scale_packed is " + std::string(dtype_name(scales.dtype)) + " and meta " +
-           std::string(dtype_name(meta.dtype)) + ", expected F16 and I16";
+    return Fault(scales.dtype != DType::F16 ? Rule::QT077 : Rule::QT076, "scale_packed is " + std::string(dtype_name(scales.dtype)) + " and meta " +
+           std::string(dtype_name(meta.dtype)) + ", expected F16 and I16");
   MarlinMatrix m;
   m.rows = scales.shape[1];
   m.groups = scales.shape[0];
   const auto columns = checked_mul(packed.shape[0], 32);
   const auto values = checked_mul(m.rows, 16), twice = checked_mul(m.rows, 2);
   if (!columns || !values || !twice || m.rows == 0 || *columns == 0 || m.rows % kStripe != 0)
-    return "scale_packed has " + std::to_string(m.rows) +
-           " columns, which is no multiple of 64 rows of a weight";
+    return Fault(Rule::QT079, "scale_packed has " + std::to_string(m.rows) +
+                                  " columns, which is no multiple of 64 rows of a weight");
   m.columns = *columns;
   if (packed.shape[1] == *values / 8)
     m.bits = 4;
   else if (packed.shape[1] == *values / 4)
     m.bits = 8;
   else
-    return "weight_packed is " + shape_text(packed.shape) + ", expected " +
-           shape_text({packed.shape[0], *values / 8}) + " for 4 bits or " +
-           shape_text({packed.shape[0], *values / 4}) + " for 8";
+    return Fault(Rule::QT078, "weight_packed is " + shape_text(packed.shape) + ", expected " +
+                                  shape_text({packed.shape[0], *values / 8}) + " for 4 bits or " +
+                                  shape_text({packed.shape[0], *values / 4}) + " for 8");
   if (meta.shape != Shape{packed.shape[0], *twice})
-    return "meta is " + shape_text(meta.shape) + ", expected " + shape_text({packed.shape[0], *twice});
+    return Fault(Rule::QT076, "meta is " + shape_text(meta.shape) + ", expected " +
+                                  shape_text({packed.shape[0], *twice}));
   if (m.groups == 0 || m.columns % m.groups != 0 || m.columns / m.groups % 4 != 0 ||
       packed.shape[0] > UINT32_MAX)
-    return "scale_packed has " + std::to_string(m.groups) + " groups, which do not divide " +
-           std::to_string(m.columns) + " columns";
+    return Fault(Rule::QT077, "scale_packed has " + std::to_string(m.groups) +
+                                  " groups, which do not divide " + std::to_string(m.columns) + " columns");
   if (!element_count({m.rows, m.columns}))
     return "its shape " + shape_text({m.rows, m.columns}) + " is too large";
   m.permuted_scales = m.groups > 1 && m.columns / m.groups < m.columns / 2;

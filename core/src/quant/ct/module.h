@@ -33,11 +33,11 @@ struct FitContext {
 // thousands of them.
 std::optional<Shape> computed_shape(const FitContext& from, const Module& module);
 // These fill module.layout, and return what does not fit: a phrase with expected and found, or nothing.
-std::string fit_packed(const FitContext& from, Module& module);
+Fault fit_packed(const FitContext& from, Module& module);
 // Groups of 16 (NVFP4) or 32 (MX) under scales of a byte.
-std::string fit_small_groups(const FitContext& from, Module& module, uint64_t group);
-std::string fit_sparse(const FitContext& from, Module& module);
+Fault fit_small_groups(const FitContext& from, Module& module, uint64_t group);
+Fault fit_sparse(const FitContext& from, Module& module);
 // One code per element; `dense`: they are the values.
-std::string fit_elements(const FitContext& from, Module& module, bool dense, bool small_groups);
+Fault fit_elements(const FitContext& from, Module& module, bool dense, bool small_groups);
 
 }  // namespace tftf::ct

@@ -3,6 +3,7 @@
 
 #include "data_file.h"
 #include "quant/ct/scheme.h"
+#include "tftf/base/json_copy.h"
 
 using namespace tftf;
 
@@ -51,6 +52,7 @@ TEST_CASE("a compressed-tensors configuration is taken and refused as the librar
     CHECK(config.ok() == expected);
     ++(expected ? valid : invalid);
     if (!config || !expected) continue;
+    CHECK(ct::config_json(*config).dump() == to_ordered_json(*one.get("normalised")).dump());
     for (const ct::Group& group : config->groups) {
       if (group.format_given) continue;  // its own, not the one that would be taken
       CHECK(one.get("inferred_formats")->string(group.name) == group.format);
@@ -58,6 +60,17 @@ TEST_CASE("a compressed-tensors configuration is taken and refused as the librar
   }
   CHECK(valid > 20);
   CHECK(invalid > 20);
+}
+
+TEST_CASE("rotations are taken and refused as the library does") {
+  const JsonDocument document = verdicts("config_cases.json");
+  for (const JsonValue& one : document.root.get("transform_config")->elements) {
+    INFO(*one.string("name"));
+    const Result<OrderedJson> parsed = ct::parse_transforms(*one.get("input"));
+    CHECK(parsed.ok() == (one.string("verdict") == "valid"));
+    if (parsed) CHECK(parsed->dump() == to_ordered_json(*one.get("normalised")).dump());
+    if (!parsed) CHECK(parsed.error().message.find("transform_config") == 0);
+  }
 }
 
 TEST_CASE("a configuration that is refused names the field") {
