@@ -1,6 +1,7 @@
 // NVIDIA ModelOpt, and the NVFP4 names that it shares with ComfyUI (spec other-quant-layouts 4, 7.3).
 #include <algorithm>
 
+#include "quant/comfy_codes.h"
 #include "quant/families.h"
 #include "quant/fp8_grid.h"
 #include "quant/layout_scan.h"
@@ -65,8 +66,10 @@ Result<Weight> open_undecided(OpenContext& context, const QuantMatch& match) {
           "--layout modelopt-nvfp4 multiplies with it");
 }
 
-constexpr QuantFormat kModeloptNvfp4 = {
-    .id = "modelopt-nvfp4", .title = "ModelOpt NVFP4", .open = open_modelopt_nvfp4};
+constexpr QuantFormat kModeloptNvfp4 = {.id = "modelopt-nvfp4",
+                                        .title = "ModelOpt NVFP4",
+                                        .open = open_modelopt_nvfp4,
+                                        .codes = &kModeloptNvfp4Codes};
 constexpr QuantFormat kAmbiguous = {.id = kUndecidedNvfp4,
                                     .title =
                                         "NVFP4 that `--layout` has to decide on: modelopt-nvfp4, "

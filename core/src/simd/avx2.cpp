@@ -10,6 +10,7 @@
 
 #include "simd/vector_convert.h"
 #include "simd/vector_f8.h"
+#include "simd/vector_lookup.h"
 #include "simd/vector_product.h"
 #include "simd/vector_scan.h"
 #include "simd/vector_sums.h"
@@ -42,6 +43,8 @@ constinit const KernelTable kAvx2 = {
     pack_nibbles,
     quantize_e4m3,
     search_e8,
+    look_up_nibbles,
+    transpose_16,
 };
 
 }  // namespace tftf::simd

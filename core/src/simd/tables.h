@@ -37,6 +37,8 @@ void quantize_i8(const float* x, uint64_t count, float scale, int32_t lowest, in
 void pack_nibbles(const int8_t* codes, uint64_t count, std::byte* out) noexcept;
 void quantize_e4m3(const float* x, uint64_t count, float scale, std::byte* codes) noexcept;
 uint32_t search_e8(const float* magnitudes, float d, uint8_t* indices) noexcept;
+void look_up_nibbles(const NibbleLookup& task) noexcept;
+void transpose_16(const Transposition& task) noexcept;
 }  // namespace scalar
 
 }  // namespace tftf::simd

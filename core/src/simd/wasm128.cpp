@@ -9,6 +9,7 @@
 #include "simd/wasm128_vectors.h"
 
 #include "simd/vector_convert.h"
+#include "simd/vector_lookup.h"
 #include "simd/vector_product.h"
 #include "simd/vector_scan.h"
 #include "simd/vector_sums.h"
@@ -41,6 +42,8 @@ constinit const KernelTable kWasm128 = {
     scalar::pack_nibbles,
     scalar::quantize_e4m3,
     scalar::search_e8,
+    look_up_nibbles,
+    transpose_16,
 };
 
 }  // namespace tftf::simd

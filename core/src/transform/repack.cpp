@@ -115,6 +115,10 @@ class Repack final : public Pipe {
       if (work.find(match.weight) == nullptr) continue;  // left out by an earlier pipe
       TFTF_TRY(repack(work, *from, match));
     }
+    for (const TensorRef extra : finding.extras) {
+      const auto found = work.at.find(RepackWork::key(extra));
+      if (from->codes->extras_go && found != work.at.end()) work.consumed.insert(found->second);
+    }
     return {};
   }
 
@@ -165,7 +169,7 @@ class Repack final : public Pipe {
 
   // A tensor of the result that the source does not have.
   static Result<void> add(RepackWork& work, const QuantMatch& match, const CodePlane& plane) {
-    if (!plane.words) return no_place("it has nothing that " + quote_name(plane.name) + " could be made of");
+    if (!plane.words && !plane.text) return no_place("it has nothing that " + quote_name(plane.name) + " could be made of");
     StreamTensor tensor;
     tensor.name = plane.name;
     tensor.dtype = plane.form.dtype;
@@ -173,6 +177,7 @@ class Repack final : public Pipe {
     tensor.source = match.weight;
     tensor.added = true;
     tensor.words = plane.words;
+    tensor.literal = plane.text;
     work.additions[work.at.at(RepackWork::key(match.weight))].push_back(std::move(tensor));
     return {};
   }
@@ -264,6 +269,12 @@ class Repack final : public Pipe {
 
   // A configuration that says nothing of the layout, or of another one, is made to.
   Result<void> describe(Stream& stream, const RepackWork& work) const {
+    stream.section_goes = to_.codes->describes_itself &&
+                          std::all_of(stream.layouts->findings.begin(), stream.layouts->findings.end(),
+                                      [this](const QuantFinding& finding) {
+                                        const QuantFormat* from = find_quant_format(finding.layout);
+                                        return from == &to_ || (from != nullptr && can_repack(*from, to_));
+                                      });
     if (to_.codes->config == nullptr) return {};
     std::vector<std::string> plain;
     for (const StreamTensor& tensor : stream.tensors) {

@@ -16,12 +16,12 @@ constexpr std::string_view kParams = "params.json";
 constexpr std::string_view kQuantisationFiles[] = {"hf_quant_config.json", "quantize_config.json",
                                                    "quant_config.json"};
 
-void edit(ConfigText& config, bool plain_again, std::optional<DType> dtype, const std::string& quantization) {
+void edit(ConfigText& config, bool section_goes, std::optional<DType> dtype, const std::string& quantization) {
   for (const bool nested : {false, true}) {
     const auto path = [nested](std::string_view key) {
       return nested ? std::vector<std::string_view>{"text_config", key} : std::vector<std::string_view>{key};
     };
-    if (plain_again) {
+    if (section_goes) {
       for (const char* key : {"quantization_config", "compression_config", "quantization"})
         config.cut(path(key));
     }
@@ -37,12 +37,12 @@ void edit(ConfigText& config, bool plain_again, std::optional<DType> dtype, cons
 
 Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const TransformRequest& request) {
   SidePlan plan;
-  const bool plain_again = stream.dequantises && left_quantised == 0;
+  const bool section_goes = stream.section_goes || (stream.dequantises && left_quantised == 0);
   std::optional<std::string> config_text;
   if (const SideFile* file = stream.checkpoint->side_file(kConfig);
-      file != nullptr && (plain_again || stream.result_dtype || !stream.quantization_config.empty() ||
+      file != nullptr && (section_goes || stream.result_dtype || !stream.quantization_config.empty() ||
                           !stream.config_members.empty() || stream.renamed)) {
-    if (file->document.error && stream.renamed && !plain_again && !stream.result_dtype &&
+    if (file->document.error && stream.renamed && !section_goes && !stream.result_dtype &&
         stream.quantization_config.empty() && stream.config_members.empty()) {
       plan.warnings.push_back(
           "\"config.json\" is not valid JSON, so that no list of modules in it is renamed.");
@@ -54,7 +54,7 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
     }
     ConfigText config{std::string(kConfig), file->document.error ? "{}" : file->text};
     if (stream.renamed) rename_module_lists(stream, config, plan.warnings);
-    edit(config, plain_again, stream.result_dtype, stream.quantization_config);
+    edit(config, section_goes, stream.result_dtype, stream.quantization_config);
     for (const auto& [path, json] : stream.config_members) config.set({path.begin(), path.end()}, json);
     plan.changes = config.changes();
     if (!plan.changes.empty()) config_text = config.text();
@@ -62,13 +62,13 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
   // Mistral's own configuration says how its weights are quantised, too.
   std::optional<std::string> params_text;
   if (const SideFile* file = stream.checkpoint->side_file(kParams);
-      plain_again && file != nullptr && !file->document.error) {
+      section_goes && file != nullptr && !file->document.error) {
     ConfigText params{std::string(kParams), file->text};
     edit(params, true, std::nullopt, "");
     for (const ConfigChange& change : params.changes()) plan.changes.push_back(change);
     if (!params.changes().empty()) params_text = params.text();
   }
-  if (plain_again || !stream.quantization_config.empty()) {
+  if (section_goes || !stream.quantization_config.empty()) {
     for (const std::string_view name : kQuantisationFiles) {
       const SideFile* file = stream.checkpoint->side_file(name);
       if (file == nullptr) continue;
@@ -86,7 +86,7 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
     const bool about_quantisation = std::find(std::begin(kQuantisationFiles), std::end(kQuantisationFiles),
                                               file.name) != std::end(kQuantisationFiles);
     // What they say is told by config.json now, or is no longer so.
-    if ((plain_again || !stream.quantization_config.empty()) && about_quantisation) continue;
+    if ((section_goes || !stream.quantization_config.empty()) && about_quantisation) continue;
     if (!file.unreadable.empty()) {
       return Error{.code = ErrorCode::kIoRead,
                    .message = "File " + quote_name(file.name) +
