@@ -10,8 +10,9 @@
     d  dequant-fp8 --merge-lora, r=16, of the FP8 model likewise               ratio <= 1.3, RSS <= 64 MiB + adapter
     f  merge-lora, r=128                                                       ratio <= 2.5, RSS <= 64 MiB + adapter
     r  colibri repack-fp8 of the FP8 model against cp                         ratio <= 0.9, RSS <= 64 MiB
-    q  dequant of a GPTQ model (4 bits, groups of 128) against cp of its output   ratio <= 1.2, RSS <= 64 MiB
-    w  dequant of an AWQ model likewise: memory, and the ratio without a limit    RSS <= 96 MiB
+    q  dequant of a GPTQ model (4 bits, groups of 128) against cp of its output   ratio <= 1.2, RSS <= 48 MiB
+    w  dequant of an AWQ model likewise                                           ratio <= 1.2, RSS <= 48 MiB
+    n, v, x, m  dequant of NF4, NVFP4, gpt-oss MXFP4, MLX of 4 bits likewise      ratio <= 1.0, RSS <= 48 MiB
     p  repack of the GPTQ model to AWQ against cp of its output                   RSS <= 64 MiB
     e  the plan of 92,000 tensors in 163 shards (sparse files)                time and memory
     k  the benchmarks that are executables of their own (kernels, headers)
@@ -107,35 +108,73 @@ def write_plain_model(folder, tensors, rows=4096, columns=4096):
     (folder / "config.json").write_text(json.dumps({"model_type": "llama", "torch_dtype": "bfloat16"}))
 
 
-def write_qweight_model(folder, tensors, awq, rows=4096, columns=4096, group=128):
-    """GPTQ (with g_idx) or AWQ weights of 4 bits, all random but for the zero points and scales."""
+def write_parts(folder, modules, config):
+    """One file of modules, each a list of (name, dtype, shape, bytes)."""
     folder.mkdir()
-    groups = columns // group
-    shape = [columns, rows // 8] if awq else [columns // 8, rows]
-    codes = os.urandom(rows * columns // 2)
-    parts = [("qweight", "I32", shape, codes),
-             ("qzeros", "I32", [groups, rows // 8], b"\x76" * (groups * rows // 2)),
-             ("scales", "F16", [groups, rows], struct.pack("<e", 0.01) * (groups * rows))]
-    if not awq:
-        parts.append(("g_idx", "I32", [columns], b"".join(struct.pack("<I", k // group) for k in range(columns))))
     header, at = {"__metadata__": {"format": "pt"}}, 0
-    for t in range(tensors):
+    for parts in modules:
         for name, dtype, shape, data in parts:
-            header[f"model.layers.{t}.mlp.up_proj.{name}"] = {"dtype": dtype, "shape": shape,
-                                                              "data_offsets": [at, at + len(data)]}
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
             at += len(data)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with open(folder / "model.safetensors", "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text)
-        for _ in range(tensors):
+        for parts in modules:
             for part in parts:
                 f.write(part[3])
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama", "torch_dtype": "bfloat16", **config}))
+
+
+def named(count, parts):
+    """The parts of one module under the names of `count` layers."""
+    return [[(f"model.layers.{t}.mlp.up_proj.{name}", *rest) for name, *rest in parts] for t in range(count)]
+
+
+def write_qweight_model(folder, tensors, awq, rows=4096, columns=4096, group=128):
+    """GPTQ (with g_idx) or AWQ weights of 4 bits, all random but for the zero points and scales."""
+    groups = columns // group
+    shape = [columns, rows // 8] if awq else [columns // 8, rows]
+    parts = [("qweight", "I32", shape, os.urandom(rows * columns // 2)),
+             ("qzeros", "I32", [groups, rows // 8], b"\x76" * (groups * rows // 2)),
+             ("scales", "F16", [groups, rows], struct.pack("<e", 0.01) * (groups * rows))]
+    if not awq:
+        parts.append(("g_idx", "I32", [columns], b"".join(struct.pack("<I", k // group) for k in range(columns))))
     section = {"quant_method": "awq", "version": "gemm", "zero_point": True} if awq else \
         {"quant_method": "gptq", "checkpoint_format": "gptq", "desc_act": False, "sym": False}
-    (folder / "config.json").write_text(json.dumps(
-        {"model_type": "llama", "torch_dtype": "bfloat16",
-         "quantization_config": {**section, "bits": 4, "group_size": group}}))
+    write_parts(folder, named(tensors, parts),
+                {"quantization_config": {**section, "bits": 4, "group_size": group}})
+
+
+def write_nibble_model(folder, tensors, layout, rows=4096, columns=4096):
+    """Weights of 4 bits whose codes are random, in NF4, NVFP4 (ModelOpt), gpt-oss MXFP4 or MLX's affine layout."""
+    elements, codes = rows * columns, os.urandom(rows * columns // 2)
+    if layout == "nf4":
+        state = json.dumps({"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [rows, columns]}).encode()
+        parts = [("weight", "U8", [elements // 2, 1], codes),
+                 ("weight.absmax", "F32", [elements // 64], struct.pack("<f", 0.02) * (elements // 64)),
+                 ("weight.quant_map", "F32", [16], struct.pack("<16f", *(i / 7.5 - 1 for i in range(16)))),
+                 ("weight.quant_state.bitsandbytes__nf4", "U8", [len(state)], state)]
+        return write_parts(folder, named(tensors, parts), {})
+    if layout == "nvfp4":
+        parts = [("weight", "U8", [rows, columns // 2], codes),
+                 ("weight_scale", "F8_E4M3", [rows, columns // 16], bytes(0x30 + i % 16 for i in range(256)) * (elements // 4096)),
+                 ("weight_scale_2", "F32", [], struct.pack("<f", 0.001))]
+        return write_parts(folder, named(tensors, parts), {"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}})
+    if layout == "mlx":
+        scales = struct.pack("<H", 0x3C23) * (elements // 64)
+        parts = [("weight", "U32", [rows, columns // 8], codes), ("scales", "BF16", [rows, columns // 64], scales),
+                 ("biases", "BF16", [rows, columns // 64], scales)]
+        return write_parts(folder, named(tensors, parts), {"quantization": {"group_size": 64, "bits": 4}})
+    # Experts of gpt-oss: 2880 is its size, not a power of two.
+    experts, outputs, blocks = 16, 2880, 90
+    count = tensors * elements // (experts * outputs * blocks * 32)
+    name = "model.layers.{}.mlp.experts.down_proj_{}"
+    codes = os.urandom(experts * outputs * blocks * 16)
+    scales = bytes(118 + i % 8 for i in range(240)) * (experts * outputs * blocks // 240)
+    return write_parts(folder, [[(name.format(t, "blocks"), "U8", [experts, outputs, blocks, 16], codes),
+                                 (name.format(t, "scales"), "U8", [experts, outputs, blocks], scales)]
+                                for t in range(max(1, count))], {"quantization_config": {"quant_method": "mxfp4"}})
 
 
 def write_adapter(folder, tensors, rank, rows=4096, columns=4096):
@@ -241,7 +280,7 @@ def main():
     ap.add_argument("--runs", type=int, default=5)
     ap.add_argument("--size", type=int, default=1024, help="MiB of the FP8 model")
     ap.add_argument("--threads", type=int, help="passed on to the tools")
-    ap.add_argument("--only", default="a,g,b,r,i,c,d,f,q,w,p,e,k")
+    ap.add_argument("--only", default="a,g,b,r,i,c,d,f,q,w,n,v,x,m,p,e,k")
     ap.add_argument("--json", type=Path)
     a = ap.parse_args()
     only = a.only.split(",")
@@ -299,21 +338,28 @@ def main():
                 limit(name, "rss_mib", 64 + bytes_ / MIB)
                 clean(adapter)
             clean(model)
-        for name, awq, most in (("q", False, 64), ("w", True, 96)):
+        dequant = [*tftf, "dequant", "--dtype", "bfloat16", *common, "-i", model, "-o"]
+        for name, awq in (("q", False), ("w", True)):
             if name not in only and (awq or "p" not in only):
                 continue
             write_qweight_model(model, a.size // 32, awq)
             warm(model)
             if name in only:
-                results[name] = against_cp([*tftf, "dequant", "--dtype", "bfloat16", *common, "-i", model, "-o"], None, out,
-                                           a.runs)
-                limit(name, "rss_mib", most)
-                if not awq:
-                    limit(name, "ratio", 1.2)
+                results[name] = against_cp(dequant, None, out, a.runs)
+                limit(name, "rss_mib", 48)
+                limit(name, "ratio", 1.2)
             if not awq and "p" in only:
                 results["p"] = against_cp([*tftf, "repack", "--to", "awq", *common, "-i", model, "-o"], None, out, a.runs)
                 limit("p", "rss_mib", 64)
             clean(model)
+        for name, layout in (("n", "nf4"), ("v", "nvfp4"), ("x", "gpt-oss"), ("m", "mlx")):
+            if name in only:
+                write_nibble_model(model, a.size // 32, layout)
+                warm(model)
+                results[name] = against_cp(dequant, None, out, a.runs)
+                limit(name, "rss_mib", 48)
+                limit(name, "ratio", 1.0)
+                clean(model)
         if "g" in only:
             write_model(model, 1, shards=1, rows=65536, columns=65536, sparse=True)
             seconds, rss = run([*tftf, "dequant-fp8", *common, "-i", model, "-o", out])
@@ -343,6 +389,8 @@ def main():
               "r": "colibri repack-fp8 / cp", "c": "merge-lora r=16 / cp",
               "d": "dequant-fp8 --merge-lora / cp", "f": "merge-lora r=128 / cp",
               "q": "dequant of GPTQ / cp of its output", "w": "dequant of AWQ / cp of its output",
+              "n": "dequant of NF4 / cp of its output", "v": "dequant of NVFP4 / cp of its output",
+              "x": "dequant of gpt-oss / cp of its output", "m": "dequant of MLX / cp of its output",
               "p": "repack of GPTQ to AWQ / cp",
               "i": "colibri convert to int4 / cp", "g": "one tensor of 4 GiB", "e": "plan of 92,000 tensors"}
     print(f"{'':34}{'seconds':>9}{'cp':>9}{'ratio':>8}{'RSS MiB':>9}")

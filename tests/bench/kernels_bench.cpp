@@ -220,6 +220,29 @@ void bench_merge(Bench& bench, const KernelTable& table) {
             [&] { merge_product(table, task, 0.5, data.in.data(), data.out.data(), 1024); });
 }
 
+// Codes of four bits to values of 16; bytes of the values.
+void bench_lookup(Bench& bench, const KernelTable& table) {
+  Data data(DType::U8);
+  std::vector<uint16_t> tables(kTile / 2, 0x3F80);
+  for (const uint64_t codes : {16, 32, 64, 128}) {
+    const NibbleLookup task{.tables = tables.data(),
+                            .codes = data.in.data(),
+                            .groups = kTile / 2 / codes,
+                            .group_bytes = codes / 2,
+                            .stride = codes / 2,
+                            .out = data.out.data()};
+    bench.add("look up nibbles, groups of " + std::to_string(codes), table.name, kTile,
+              [&] { table.look_up_nibbles(task); });
+  }
+  const Transposition turn{.in = data.in.data(),
+                           .in_stride = 64,
+                           .rows = kTile / 64,
+                           .columns = 32,
+                           .out = data.out.data(),
+                           .out_stride = kTile / 32};
+  bench.add("turn over 32 columns of 16 bits", table.name, kTile, [&] { table.transpose_16(turn); });
+}
+
 // Rows of weights to codes; bytes of the F32 side.
 void bench_quantize(Bench& bench, const KernelTable& table) {
   Data data(DType::F32);
@@ -288,6 +311,7 @@ int main(int argc, char** argv) {
     bench_data_pass(bench, *table);
     bench_merge(bench, *table);
     bench_quantize(bench, *table);
+    bench_lookup(bench, *table);
   }
   return json != nullptr && !bench.write_json(json) ? 1 : 0;
 }

@@ -74,6 +74,20 @@ std::optional<ShardName> parse_shard_name(std::string_view name) {
   return shard;
 }
 
+std::optional<ContainerName> parse_container_name(std::string_view name) {
+  constexpr std::string_view kOut = "out-";
+  constexpr size_t kDigits = 5;
+  if (!starts_with(name, kOut) || !ends_with(name, kWeights)) return std::nullopt;
+  name.remove_suffix(kWeights.size());
+  const size_t dash = name.rfind('-');
+  const std::string_view digits = name.substr(dash + 1);
+  if (digits.size() != kDigits || !std::all_of(digits.begin(), digits.end(), is_digit)) return std::nullopt;
+  ContainerName container{name.substr(0, dash)};
+  for (const char digit : digits)
+    container.number = container.number * 10 + static_cast<uint32_t>(digit - '0');
+  return container;
+}
+
 std::optional<std::string_view> unsafe_reason(std::string_view shard) {
   if (shard.empty()) return "empty";
   if (shard[0] == '/') return "absolute";

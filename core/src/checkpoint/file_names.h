@@ -31,6 +31,14 @@ std::optional<ShardName> parse_shard_name(std::string_view name);
 // PREFIX-NNNNN-of-TTTTT alone.
 std::optional<ShardName> parse_shard_numbers(std::string_view text);
 
+// out-NNNNN.safetensors, out-PASS-NNNNN.safetensors: what colibri's tools write, numbered from 0 without a total. The prefix
+// is "out" or "out-PASS".
+struct ContainerName {
+  std::string_view prefix;
+  uint32_t number = 0;
+};
+std::optional<ContainerName> parse_container_name(std::string_view name);
+
 // Why a shard name of an index must not be opened (rule IX012), one or two words such as "absolute", or nothing
 // when it is a plain relative path.
 std::optional<std::string_view> unsafe_reason(std::string_view shard);

@@ -1,6 +1,7 @@
 #include "checkpoint/model_choice.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -25,9 +26,38 @@ std::string list_names(const std::vector<std::string>& names) {
   return list;
 }
 
+// Whether all of `weights` are the files of one colibri container, numbered from 0 in each of its passes. A number that is
+// left out becomes `problem`.
+bool is_container(const std::vector<std::string>& weights, std::optional<std::string>& problem) {
+  std::map<std::string_view, std::set<uint32_t>> passes;
+  for (const std::string& name : weights) {
+    const auto container = parse_container_name(name);
+    if (!container) return false;
+    passes[container->prefix].insert(container->number);
+  }
+  for (const auto& [prefix, numbers] : passes) {
+    uint32_t next = 0;
+    for (const uint32_t number : numbers) {
+      if (number != next) {
+        std::string digits = std::to_string(next);
+        digits.insert(0, 5 - std::min<size_t>(5, digits.size()), '0');
+        problem = "it holds " + list_names(weights) + " and no index, and " +
+                  quote_name(std::string(prefix) + "-" + digits + ".safetensors") + " is not there";
+        return true;
+      }
+      ++next;
+    }
+  }
+  return true;
+}
+
 // The numbered family that all of `weights` belong to; `problem` says why it is none or not whole.
 ModelChoice choose_family(const std::vector<std::string>& weights) {
   ModelChoice choice;
+  if (is_container(weights, choice.problem)) {
+    if (!choice.problem) choice.shards = weights;
+    return choice;
+  }
   std::set<uint32_t> numbers;
   std::optional<ShardName> family;
   for (const std::string& name : weights) {

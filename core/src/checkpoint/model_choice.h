@@ -16,8 +16,8 @@ struct ModelChoice {
 };
 
 // A folder: model.safetensors.index.json or its fp16 or bf16 twin; model.safetensors; the weights of an
-// adapter folder; the only index; the only .safetensors file; one complete numbered family without index. An
-// index that stands alone is taken before a lone file, since the file may be one of its shards.
+// adapter folder; the only index; the only .safetensors file; one complete numbered family without index, or the files of one colibri
+// container (out-NNNNN), which have none. An index that stands alone is taken before a lone file, since the file may be one of its shards.
 ModelChoice choose_model(const ModelListing& listing);
 
 }  // namespace tftf

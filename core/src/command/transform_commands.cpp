@@ -60,7 +60,7 @@ constexpr CommandSpelling kNoAdapter[] = {{"adapter", ""}};
 
 constexpr CommandOperation kPassthrough[] = {{"filter", true}, {"cast", true}};
 constexpr CommandOperation kDequantFp8[] = {{"dequant-fp8"}, {"merge-lora", true, kLoraSpellings}};
-constexpr CommandOperation kDequant[] = {{"dequant"}};
+constexpr CommandOperation kDequant[] = {{"dequant"}, {"merge-lora", true, kLoraSpellings}};
 constexpr CommandOperation kQuantize[] = {{"quantize"}};
 constexpr CommandOperation kRepack[] = {{"repack"}};
 constexpr CommandOperation kGraft[] = {{"graft"}};

@@ -287,6 +287,8 @@ std::vector<ReadRequest> Inspector::want() {
 
 ModelInfo Inspector::take() {
   if (!looked_) look();
+  for (QuantProblem& problem : geometry_problems(checkpoint_, layouts_))
+    layouts_.problems.push_back(std::move(problem));
   return Builder(checkpoint_, std::move(layouts_), std::move(adapter_)).build();
 }
 

@@ -57,22 +57,30 @@ inline void each_field(const std::byte* words, uint64_t count, Put put) {
 // Field i of a word of AWQ's GEMM packing holds column kAwqOrder[i] of its eight.
 inline constexpr std::array<uint8_t, 8> kAwqOrder = {0, 2, 4, 6, 1, 3, 5, 7};
 
-// Eight words of eight nibbles: nibble j of word i becomes nibble i of word j.
-inline void transpose_nibbles(std::array<uint32_t, 8>& words) {
-  for (uint32_t i = 0; i < 4; ++i) {  // halves of words
-    const uint32_t a = words[i], b = words[i + 4];
-    words[i] = (a & 0x0000FFFFu) | b << 16;
-    words[i + 4] = a >> 16 | (b & 0xFFFF0000u);
+// Eight words of eight nibbles, eight times beside each other: nibble j of word i becomes nibble i of word j. Written by lanes,
+// so that compilers make vectors of it.
+using NibbleLanes = std::array<std::array<uint32_t, 8>, 8>;  // [word][lane]
+inline void transpose_nibbles(NibbleLanes& words) {
+  for (size_t i = 0; i < 4; ++i) {  // halves of words
+    for (size_t l = 0; l < 8; ++l) {
+      const uint32_t a = words[i][l], b = words[i + 4][l];
+      words[i][l] = (a & 0x0000FFFFu) | b << 16;
+      words[i + 4][l] = a >> 16 | (b & 0xFFFF0000u);
+    }
   }
-  for (uint32_t i = 0; i < 8; i += i % 2 == 1 ? 3 : 1) {  // bytes: 0 with 2, 1 with 3, 4 with 6, 5 with 7
-    const uint32_t a = words[i], b = words[i + 2];
-    words[i] = (a & 0x00FF00FFu) | (b & 0x00FF00FFu) << 8;
-    words[i + 2] = (a >> 8 & 0x00FF00FFu) | (b & 0xFF00FF00u);
+  for (size_t i = 0; i < 8; i += i % 2 == 1 ? 3 : 1) {  // bytes: 0 with 2, 1 with 3, 4 with 6, 5 with 7
+    for (size_t l = 0; l < 8; ++l) {
+      const uint32_t a = words[i][l], b = words[i + 2][l];
+      words[i][l] = (a & 0x00FF00FFu) | (b & 0x00FF00FFu) << 8;
+      words[i + 2][l] = (a >> 8 & 0x00FF00FFu) | (b & 0xFF00FF00u);
+    }
   }
-  for (uint32_t i = 0; i < 8; i += 2) {
-    const uint32_t a = words[i], b = words[i + 1];
-    words[i] = (a & 0x0F0F0F0Fu) | (b & 0x0F0F0F0Fu) << 4;
-    words[i + 1] = (a >> 4 & 0x0F0F0F0Fu) | (b & 0xF0F0F0F0u);
+  for (size_t i = 0; i < 8; i += 2) {
+    for (size_t l = 0; l < 8; ++l) {
+      const uint32_t a = words[i][l], b = words[i + 1][l];
+      words[i][l] = (a & 0x0F0F0F0Fu) | (b & 0x0F0F0F0Fu) << 4;
+      words[i + 1][l] = (a >> 4 & 0x0F0F0F0Fu) | (b & 0xF0F0F0F0u);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "quant/bitsandbytes.h"
 #include "quant/grouped_matrix.h"
+#include "quant/nibble_groups.h"
 #include "tftf/base/bytes.h"
 #include "tftf/base/checked.h"
 #include "tftf/simd/cast.h"
@@ -70,57 +71,28 @@ bool find_scales(const Weight& weight, const DecodeTask& task) noexcept {
   return true;
 }
 
-// What the 16 codes stand for in a block, as `to`, and which of them are finite in the map but not here.
-struct BlockValues {
-  uint32_t values[kMapSize] = {};  // in their low bits
-  uint32_t overflown = 0;          // a bit for each code
-};
-BlockValues values_of_block(const DecodeTask& task, const float* map, float scale, DType to) noexcept {
-  BlockValues out;
-  float products[kMapSize];
-  for (size_t c = 0; c < kMapSize; ++c) {
-    const float product = map[c] * scale;
-    products[c] = std::isnan(product) ? bit_cast<float>(0x7FC00000u) : product;
-  }
-  std::byte narrow[kMapSize * sizeof(float)];
-  cast(task.kernels, DType::F32, to, reinterpret_cast<const std::byte*>(products), narrow, kMapSize);
-  for (size_t c = 0; c < kMapSize; ++c) {
-    bool infinite = false;
-    if (to == DType::F32) {
-      out.values[c] = load_le<uint32_t>(narrow + c * 4);
-      infinite = (out.values[c] & 0x7FFFFFFF) == 0x7F800000;
-    } else {
-      out.values[c] = load_le<uint16_t>(narrow + c * 2);
-      infinite = (out.values[c] & 0x7FFF) == (to == DType::BF16 ? 0x7F80 : 0x7C00);
-    }
-    if (infinite && std::isfinite(map[c])) out.overflown |= 1u << c;
-  }
-  return out;
-}
-
-// `count` elements from a code at the high nibble on.
-template <class T>
-void look_up_nibbles(const BlockValues& block, const std::byte* codes, uint64_t count,
-                     std::byte* out) noexcept {
-  T values[kMapSize];
-  for (size_t c = 0; c < kMapSize; ++c) values[c] = static_cast<T>(block.values[c]);
-  for (uint64_t i = 0; i + 1 < count; i += 2) {
-    const auto pair = static_cast<uint32_t>(codes[to_size(i / 2)]);
-    const T both[2] = {values[pair >> 4], values[pair & 15]};
-    std::memcpy(out + to_size(i * sizeof(T)), both, sizeof both);
-  }
-  if (count % 2 == 0) return;
-  const T last = values[static_cast<uint32_t>(codes[to_size(count / 2)]) >> 4];
-  std::memcpy(out + to_size((count - 1) * sizeof(T)), &last, sizeof last);
-}
-
-uint64_t count_overflown(uint32_t overflown, const std::byte* codes, uint64_t count) noexcept {
-  uint64_t found = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    const auto pair = static_cast<uint32_t>(codes[to_size(i / 2)]);
-    found += overflown >> (i % 2 == 0 ? pair >> 4 : pair & 15) & 1;
-  }
-  return found;
+// The first `count` elements of one block, from a code at the high nibble on.
+uint64_t decode_part_of_block(const DecodeTask& task, DType to, NibbleGroups block, uint64_t count,
+                              float* values, std::byte* out) noexcept {
+  const uint64_t size = dtype_bits(to) / 8;
+  uint64_t infinite = 0;
+  block.groups = 1;
+  block.group_codes = count / 2 * 2;
+  if (block.group_codes > 0) infinite = decode_nibble_groups(task.kernels, to, block, values, out);
+  if (count % 2 == 0) return infinite;
+  // The last element of a weight of an odd number of them: its byte has a second code that means nothing.
+  std::byte both[2 * sizeof(float)];
+  NibbleGroups last = block;
+  last.codes += to_size(count / 2);
+  last.group_codes = 2;
+  decode_nibble_groups(task.kernels, to, last, values, both);
+  std::memcpy(out + to_size((count - 1) * size), both, to_size(size));
+  const uint32_t code = static_cast<uint32_t>(*last.codes) >> 4;
+  const float value = values[code];
+  std::byte rounded[sizeof(float)];
+  const bool lost = to != DType::F32 && cast(task.kernels, DType::F32, to,
+                                             reinterpret_cast<const std::byte*>(&value), rounded, 1) > 0;
+  return infinite + ((std::isinf(value) && (last.finite >> code & 1) != 0) || lost ? 1 : 0);
 }
 
 uint64_t decode_bnb(const Weight& weight, const DecodeTask& task, ElementRange piece, DType to,
@@ -130,20 +102,24 @@ uint64_t decode_bnb(const Weight& weight, const DecodeTask& task, ElementRange p
   const uint64_t first_block = task.tile.first / state.block;
   float map[kMapSize];
   std::memcpy(map, task.bytes[2], sizeof map);
+  NibbleGroups blocks{.group_codes = state.block, .high_first = true, .finite = 0};
+  for (uint32_t c = 0; c < kMapSize; ++c) blocks.finite |= std::isfinite(map[c]) ? 1u << c : 0;
   uint64_t infinite = 0;
   // Pieces begin at whole bytes, and so do blocks, whose size is even.
   for (uint64_t at = piece.first, end = piece.first + piece.count; at < end;) {
-    const uint64_t block = at / state.block, count = std::min(end, (block + 1) * state.block) - at;
-    const BlockValues values = values_of_block(task, map, scales[to_size(block - first_block)], to);
-    const std::byte* codes = task.bytes[0] + to_size((at - task.tile.first) / 2);
-    std::byte* to_here = out + to_size((at - piece.first) * dtype_bits(to) / 8);
-    if (to == DType::F32) {
-      look_up_nibbles<uint32_t>(values, codes, count, to_here);
-    } else {
-      look_up_nibbles<uint16_t>(values, codes, count, to_here);
+    const uint64_t block = at / state.block, left = std::min(end, (block + 1) * state.block) - at;
+    const bool whole = at % state.block == 0 && left == state.block;
+    blocks.groups = whole ? std::min(kNibbleGroupsAtOnce, (end - at) / state.block) : 1;
+    blocks.codes = task.bytes[0] + to_size((at - task.tile.first) / 2);
+    float values[kNibbleGroupsAtOnce * kMapSize];
+    for (uint64_t b = 0; b < blocks.groups; ++b) {
+      const float scale = scales[to_size(block - first_block + b)];
+      for (size_t c = 0; c < kMapSize; ++c) values[b * kMapSize + c] = map[c] * scale;
     }
-    if (values.overflown != 0) infinite += count_overflown(values.overflown, codes, count);
-    at += count;
+    std::byte* to_here = out + to_size((at - piece.first) * dtype_bits(to) / 8);
+    infinite += whole ? decode_nibble_groups(task.kernels, to, blocks, values, to_here)
+                      : decode_part_of_block(task, to, blocks, left, values, to_here);
+    at += whole ? blocks.groups * state.block : left;
   }
   return infinite;
 }

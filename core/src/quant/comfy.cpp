@@ -2,6 +2,7 @@
 // other-quant-layouts 7.2).
 #include <algorithm>
 
+#include "quant/comfy_codes.h"
 #include "quant/comfy_encoders.h"
 #include "quant/comfy_integers.h"
 #include "quant/families.h"
@@ -72,13 +73,15 @@ Result<Weight> open_awq_layer(OpenContext& context, const QuantMatch& match) {
 constexpr QuantFormat kComfyFp8 = {.id = "comfy-fp8",
                                    .title = "ComfyUI FP8 with a weight_scale",
                                    .open = open_comfy_fp8,
-                                   .encoder = &kComfyFp8Encoder};
+                                   .encoder = &kComfyFp8Encoder,
+                                   .codes = &kComfyFp8Codes};
 constexpr QuantFormat kComfyMxfp8 = {
     .id = "comfy-mxfp8", .title = "ComfyUI MXFP8, swizzled scales", .open = open_comfy_mxfp8};
 constexpr QuantFormat kComfyNvfp4 = {.id = "comfy-nvfp4",
                                      .title = "ComfyUI NVFP4, high nibble first, swizzled scales",
                                      .open = open_comfy_nvfp4,
-                                     .encoder = &kComfyNvfp4Encoder};
+                                     .encoder = &kComfyNvfp4Encoder,
+                                     .codes = &kComfyNvfp4Codes};
 constexpr QuantFormat kComfyInt8 = {
     .id = "comfy-int8", .title = "ComfyUI INT8, with or without rotation", .open = open_comfy_int8};
 constexpr QuantFormat kConvrot = {

@@ -70,7 +70,7 @@ Result<std::string> comfy_module(const EncodeRequest& request) {
 }
 
 EncodedPart comfy_description(const std::string& module, std::string_view format) {
-  std::string text = "{\"format\": \"" + std::string(format) + "\"}";
+  std::string text = comfy_description_text(format, false);
   const uint64_t bytes = text.size();
   return {module + "comfy_quant", DType::U8, {bytes}, std::move(text)};
 }
@@ -244,6 +244,11 @@ uint64_t encode_comfy_nvfp4(const Encoded& encoded, const EncodeTask& task, Elem
 }
 
 }  // namespace
+
+std::string comfy_description_text(std::string_view format, bool full_precision) {
+  return "{\"format\": \"" + std::string(format) +
+         (full_precision ? "\", \"full_precision_matrix_mult\": true}" : "\"}");
+}
 
 const Encoder kComfyFp8Encoder{.check = check_no_encode_options,
                                .plan = plan_comfy_fp8,

@@ -8,4 +8,7 @@ namespace tftf {
 extern const Encoder kComfyFp8Encoder;    // float8_e4m3fn, one scale for the tensor
 extern const Encoder kComfyNvfp4Encoder;  // nvfp4
 
+// What a layer's comfy_quant tensor says, as Python's json.dumps writes it.
+std::string comfy_description_text(std::string_view format, bool full_precision);
+
 }  // namespace tftf

@@ -1,5 +1,6 @@
 // ComfyUI's older scaled FP8: a `scaled_fp8` marker and `scale_weight` tensors (spec other-quant-layouts
 // 7.1).
+#include "quant/comfy_codes.h"
 #include "quant/families.h"
 #include "quant/fp8_grid.h"
 #include "quant/layout_scan.h"
@@ -12,8 +13,10 @@ Result<Weight> open_comfy_scaled(OpenContext& context, const QuantMatch& match) 
   return open_fp8_scales(context, match, "scale_weight");
 }
 
-constexpr QuantFormat kComfyScaledScaled = {
-    .id = "comfy-scaled-fp8", .title = "ComfyUI scaled FP8 (scale_weight)", .open = open_comfy_scaled};
+constexpr QuantFormat kComfyScaledScaled = {.id = "comfy-scaled-fp8",
+                                            .title = "ComfyUI scaled FP8 (scale_weight)",
+                                            .open = open_comfy_scaled,
+                                            .codes = &kComfyScaledFp8Codes};
 constexpr std::string_view kMarker = "scaled_fp8";
 constexpr std::string_view kComfyScaledScale = ".scale_weight";
 constexpr std::string_view kInput = ".scale_input";
@@ -30,6 +33,8 @@ std::optional<TensorRef> find_marker(const LayoutScan& scan) {
 
 void detect_comfy_scaled(LayoutScan& scan) {
   const std::optional<TensorRef> marker = find_marker(scan);
+  const bool full_precision = marker && element_count(scan.info(*marker).shape) == 2;
+  const auto detail = std::make_shared<const ComfyScaledDetail>(ComfyScaledDetail{full_precision});
   bool found = false;
   std::vector<TensorRef> dummies;
   for (TensorRef scale : scan.ending(kComfyScaledScale)) {
@@ -58,6 +63,7 @@ void detect_comfy_scaled(LayoutScan& scan) {
       match.block[0] = block->rows;
       match.block[1] = block->columns;
     }
+    match.detail = detail;
     scan.claim(std::move(match));
     found = true;
   }

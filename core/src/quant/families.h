@@ -19,6 +19,7 @@ extern const QuantFamily kModeloptFamily;           // modelopt.cpp
 extern const QuantFamily kMxFamily;                 // mx.cpp
 extern const QuantFamily kQuarkFamily;              // quark.cpp
 extern const QuantFamily kFbgemmFamily;             // fbgemm.cpp
+extern const QuantFamily kAutoroundFamily;          // autoround.cpp
 extern const QuantFamily kFp8ScaledFamily;          // fp8_scaled.cpp
 extern const QuantFamily kForeignFamily;            // foreign.cpp
 extern const QuantFamily kGemmaFamily;              // gemma.cpp

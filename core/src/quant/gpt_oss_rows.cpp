@@ -3,8 +3,8 @@
 #include "quant/gpt_oss_rows.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "quant/nibble_groups.h"
 #include "tftf/base/bytes.h"
 #include "tftf/base/checked.h"
 #include "tftf/simd/floats.h"
@@ -63,62 +63,96 @@ void read_transposed(const Weight& weight, ElementRange tile, PartRanges& ranges
   }
 }
 
-// One unit: block `at` of `stride` for each output.
-uint64_t decode_unit(const TransposedBlocks& spec, const std::byte* codes, const std::byte* exponents,
-                     uint64_t at, uint64_t stride, float* out) {
-  const float* const e2m1 = f4_values();
-  const float* const e8m0 = f8_values(DType::F8_E8M0);
-  constexpr uint64_t kOutputs = 16;  // at once: their rows fill whole cache lines
+constexpr uint64_t kOutputsAtOnce = 32;  // their rows fill whole cache lines
+
+// Block `at` of `stride` for each output: one unit.
+struct UnitBlocks {
+  const std::byte* codes;
+  const std::byte* exponents;
+  uint64_t at, stride;
+};
+
+// 16 bits for a value: looked up by outputs, turned over by blocks.
+uint64_t decode_unit_16(const TransposedBlocks& spec, const DecodeTask& task, const UnitBlocks& unit,
+                        DType to, std::byte* out) {
   uint64_t infinite = 0;
-  for (uint64_t first = 0; first < spec.outputs; first += kOutputs) {
-    const uint64_t count = std::min(kOutputs, spec.outputs - first);
-    float rows[kBlockCodes][kOutputs];
-    for (uint64_t o = 0; o < count; ++o) {
-      const std::byte* block = codes + to_size(((first + o) * stride + at) * kBlockBytes);
-      const float scale = e8m0[static_cast<uint8_t>(exponents[to_size((first + o) * stride + at)])];
-      float values[16];
-      for (int i = 0; i < 16; ++i) values[i] = e2m1[i] * scale;
-      if (scale != scale) std::fill_n(values, 16, scale);
-      const bool overflows = std::isinf(values[7]);
-      for (uint64_t b = 0; b < kBlockBytes; ++b) {
-        const auto pair = static_cast<uint32_t>(block[b]);
-        rows[2 * b][o] = values[pair & 15];
-        rows[2 * b + 1][o] = values[pair >> 4];
-        if (overflows)
-          infinite += (std::isinf(values[pair & 15]) ? 1 : 0) + (std::isinf(values[pair >> 4]) ? 1 : 0);
-      }
-    }
-    for (uint64_t r = 0; r < kBlockCodes; ++r)
-      std::memcpy(out + to_size(r * spec.outputs + first), rows[r], to_size(count * sizeof(float)));
+  for (uint64_t first = 0; first < spec.outputs; first += kOutputsAtOnce) {
+    const uint64_t count = std::min(kOutputsAtOnce, spec.outputs - first);
+    alignas(16) std::byte rows[kOutputsAtOnce * kBlockCodes * 2];
+    uint8_t which[kOutputsAtOnce];
+    for (uint64_t o = 0; o < count; ++o)
+      which[o] = static_cast<uint8_t>(unit.exponents[to_size((first + o) * unit.stride + unit.at)]);
+    infinite +=
+        decode_by_scale_tables(task.kernels, to, task.scratch, which,
+                               {.codes = unit.codes + to_size((first * unit.stride + unit.at) * kBlockBytes),
+                                .groups = count,
+                                .group_codes = kBlockCodes},
+                               unit.stride * kBlockBytes, rows);
+    task.kernels.transpose_16({.in = rows,
+                               .in_stride = kBlockCodes * 2,
+                               .rows = count,
+                               .columns = kBlockCodes,
+                               .out = out + to_size(first * 2),
+                               .out_stride = spec.outputs * 2});
   }
   return infinite;
 }
 
-uint64_t decode_transposed(const Weight& weight, const DecodeTask& task, ElementRange piece, DType,
+uint64_t decode_unit_32(const TransposedBlocks& spec, const DecodeTask& task, const UnitBlocks& unit,
+                        std::byte* out) {
+  uint64_t infinite = 0;
+  for (uint64_t o = 0; o < spec.outputs; ++o) {
+    const uint64_t at = o * unit.stride + unit.at;
+    const auto which = static_cast<uint8_t>(unit.exponents[to_size(at)]);
+    std::byte row[kBlockCodes * sizeof(float)];
+    infinite += decode_by_scale_tables(
+        task.kernels, DType::F32, task.scratch, &which,
+        {.codes = unit.codes + to_size(at * kBlockBytes), .groups = 1, .group_codes = kBlockCodes}, 0, row);
+    for (uint64_t r = 0; r < kBlockCodes; ++r)
+      std::memcpy(out + to_size((r * spec.outputs + o) * sizeof(float)), row + r * sizeof(float),
+                  sizeof(float));
+  }
+  return infinite;
+}
+
+uint64_t transposed_scratch(const Weight&, uint64_t) { return kScaleTableBytes; }
+
+bool begin_transposed(const Weight&, const DecodeTask& task) noexcept {
+  make_scale_tables(task.kernels, f4_values(), f8_values(DType::F8_E8M0), nullptr, task.scratch);
+  return true;
+}
+
+uint64_t decode_transposed(const Weight& weight, const DecodeTask& task, ElementRange piece, DType to,
                            std::byte* out) noexcept {
   const auto& spec = weight.as<TransposedBlocks>();
   const Strips strips = strips_of(spec, task.tile);
   const uint64_t skipped = (piece.first - task.tile.first) / unit_of(spec);
-  auto* to = reinterpret_cast<float*>(out);
   uint64_t infinite = 0;
   for (uint64_t u = skipped; u < skipped + piece.count / unit_of(spec); ++u) {
     // Ranges 0 to 2 are codes, 3 to 5 exponents.
-    if (u < strips.head.count) {
-      infinite += decode_unit(spec, task.bytes[0], task.bytes[3], u, strips.head.count, to);
-    } else if (const uint64_t behind = u - strips.head.count; behind < strips.middle * spec.blocks) {
-      const uint64_t expert = behind / spec.blocks * spec.outputs * spec.blocks;
-      infinite += decode_unit(spec, task.bytes[1] + to_size(expert * kBlockBytes),
-                              task.bytes[4] + to_size(expert), behind % spec.blocks, spec.blocks, to);
-    } else {
-      infinite += decode_unit(spec, task.bytes[2], task.bytes[5], behind - strips.middle * spec.blocks,
-                              strips.tail.count, to);
+    UnitBlocks unit{task.bytes[0], task.bytes[3], u, strips.head.count};
+    if (u >= strips.head.count) {
+      const uint64_t behind = u - strips.head.count;
+      if (behind < strips.middle * spec.blocks) {
+        const uint64_t expert = behind / spec.blocks * spec.outputs * spec.blocks;
+        unit = {task.bytes[1] + to_size(expert * kBlockBytes), task.bytes[4] + to_size(expert),
+                behind % spec.blocks, spec.blocks};
+      } else {
+        unit = {task.bytes[2], task.bytes[5], behind - strips.middle * spec.blocks, strips.tail.count};
+      }
     }
-    to += to_size(unit_of(spec));
+    infinite +=
+        to == DType::F32 ? decode_unit_32(spec, task, unit, out) : decode_unit_16(spec, task, unit, to, out);
+    out += to_size(unit_of(spec) * dtype_bits(to) / 8);
   }
   return infinite;
 }
 
-constexpr Decoder kTransposedDecoder{.reads = read_transposed, .decode = decode_transposed};
+constexpr Decoder kTransposedDecoder{.reads = read_transposed,
+                                     .decode = decode_transposed,
+                                     .rounds = true,
+                                     .scratch = transposed_scratch,
+                                     .begin = begin_transposed};
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quant/nibble_groups.h"
 #include "tftf/base/bytes.h"
 #include "tftf/base/checked.h"
 #include "tftf/quant/encoder.h"
@@ -67,13 +68,14 @@ void read_grouped(const Weight& weight, ElementRange tile, PartRanges& ranges) {
     ranges.push({.part = part, .row_bytes = m.columns * dtype_bits(m.column_dtype) / 8});
 }
 
-// Scratch: scales of the tile as F32, then zeros, then scales of columns, then the codes of a row, a byte each.
+// Scratch: scales of the tile as F32, then zeros, then scales of columns, then a row of elements, then its codes, a byte
+// each.
 uint64_t grid_floats(const GroupedMatrix& m, uint64_t rows) {
   return m.groups() * std::min(rows, (rows - 1) / m.rows_per_scale + 2);
 }
 
 struct GroupedScratch {
-  float *scales, *zeros, *columns;
+  float *scales, *zeros, *columns, *row;
   uint8_t* codes;
 };
 GroupedScratch grouped_scratch_of(const GroupedState& state, uint64_t rows, std::byte* at) {
@@ -81,8 +83,8 @@ GroupedScratch grouped_scratch_of(const GroupedState& state, uint64_t rows, std:
   auto* scales = reinterpret_cast<float*>(at);
   float* zeros = scales + grid;
   float* columns = zeros + (state.has_zeros() ? grid : 0);
-  float* end = columns + (state.column_scales != 0 ? to_size(state.matrix.columns) : 0);
-  return {scales, zeros, columns, reinterpret_cast<uint8_t*>(end)};
+  float* row = columns + (state.column_scales != 0 ? to_size(state.matrix.columns) : 0);
+  return {scales, zeros, columns, row, reinterpret_cast<uint8_t*>(row + to_size(state.matrix.columns))};
 }
 
 uint64_t grouped_scratch(const Weight& weight, uint64_t units) {
@@ -91,7 +93,7 @@ uint64_t grouped_scratch(const Weight& weight, uint64_t units) {
   if (m.columns == 0 || m.rows == 0) return 0;
   const uint64_t rows = std::clamp<uint64_t>(units / m.columns, 1, m.rows);
   const uint64_t floats =
-      grid_floats(m, rows) * (state.has_zeros() ? 2 : 1) + (state.column_scales != 0 ? m.columns : 0);
+      grid_floats(m, rows) * (state.has_zeros() ? 2 : 1) + (state.column_scales != 0 ? 2 : 1) * m.columns;
   return floats * sizeof(float) + m.columns;
 }
 
@@ -222,7 +224,44 @@ void decode_group(const GroupedMatrix& m, const uint8_t* codes, uint64_t count, 
   }
 }
 
-uint64_t decode_grouped(const Weight& weight, const DecodeTask& task, ElementRange piece, DType,
+// Whether a row is nothing but groups of nibbles, each with sixteen values of its own.
+bool has_tables(const GroupedState& state) {
+  const GroupedMatrix& m = state.matrix;
+  return m.bits == 4 && m.group % 2 == 0 && m.columns % m.group == 0 && state.tensor_scale == 0 &&
+         state.column_scales == 0 && !m.factor;
+}
+
+struct GroupScales {
+  const float *scales, *zeros;  // of a row
+  uint64_t stride;              // from group to group
+  bool has_zeros;
+  GroupScale at(uint64_t group) const {
+    return {scales[to_size(group * stride)], has_zeros ? zeros[to_size(group * stride)] : 0.0f};
+  }
+};
+
+uint64_t decode_by_groups(const GroupedMatrix& m, const DecodeTask& task, const GroupScales& by, DType to,
+                          const std::byte* codes, std::byte* out) noexcept {
+  uint8_t all[kNibbleValues];
+  for (uint8_t c = 0; c < kNibbleValues; ++c) all[c] = c;
+  NibbleGroups groups{.group_codes = m.group};
+  if (m.codes == GroupedMatrix::Codes::kTable)
+    for (uint32_t c = 0; c < kNibbleValues; ++c)
+      if (!std::isfinite(m.table[c])) groups.finite &= ~(1u << c);
+  uint64_t infinite = 0;
+  for (uint64_t first = 0; first < m.groups(); first += kNibbleGroupsAtOnce) {
+    groups.groups = std::min(kNibbleGroupsAtOnce, m.groups() - first);
+    groups.codes = codes + to_size(first * m.group / 2);
+    float values[kNibbleGroupsAtOnce * kNibbleValues];
+    for (uint64_t g = 0; g < groups.groups; ++g)
+      decode_group(m, all, kNibbleValues, by.at(first + g), values + g * kNibbleValues);
+    infinite += decode_nibble_groups(task.kernels, to, groups, values,
+                                     out + to_size(first * m.group * dtype_bits(to) / 8));
+  }
+  return infinite;
+}
+
+uint64_t decode_grouped(const Weight& weight, const DecodeTask& task, ElementRange piece, DType dtype,
                         std::byte* out) noexcept {
   const auto& state = weight.as<GroupedState>();
   const GroupedMatrix& m = state.matrix;
@@ -231,18 +270,25 @@ uint64_t decode_grouped(const Weight& weight, const DecodeTask& task, ElementRan
   const uint64_t groups = m.groups();
   const auto columns = to_size(m.columns);
   const float tensor_scale = state.tensor_scale != 0 ? load_le<float>(task.bytes[state.tensor_scale]) : 1.0f;
-  auto* to = reinterpret_cast<float*>(out);
+  const uint64_t row_bytes = m.columns * dtype_bits(dtype) / 8;
   uint64_t infinite = 0;
-  for (uint64_t r = rows.first; r < rows.first + rows.count; ++r) {
-    const uint8_t* codes =
-        unpack_row(m, task.bytes[0] + to_size((r - tile.first) * m.row_bytes()), scratch.codes);
+  for (uint64_t r = rows.first; r < rows.first + rows.count; ++r, out += to_size(row_bytes)) {
+    const std::byte* stored = task.bytes[0] + to_size((r - tile.first) * m.row_bytes());
     const uint64_t grid_row =
         m.order == Order::kRows ? r / m.rows_per_scale - tile.first / m.rows_per_scale : r - tile.first;
+    const bool turned = m.order == Order::kTransposed;
+    const uint64_t at = turned ? grid_row : grid_row * groups;
+    const GroupScales by{scratch.scales + to_size(at), scratch.zeros + to_size(state.has_zeros() ? at : 0),
+                         turned ? tile.count : 1, state.has_zeros()};
+    if (has_tables(state)) {
+      infinite += decode_by_groups(m, task, by, dtype, stored, out);
+      continue;
+    }
+    float* const to = dtype == DType::F32 ? reinterpret_cast<float*>(out) : scratch.row;
+    const uint8_t* codes = unpack_row(m, stored, scratch.codes);
     for (uint64_t g = 0; g < groups; ++g) {
-      const uint64_t at = m.order == Order::kTransposed ? g * tile.count + grid_row : grid_row * groups + g;
       const uint64_t begin = g * m.group, count = std::min(m.group, m.columns - begin);
-      const GroupScale by{scratch.scales[to_size(at)], state.has_zeros() ? scratch.zeros[to_size(at)] : 0.0f};
-      decode_group(m, codes + to_size(begin), count, by, to + to_size(begin));
+      decode_group(m, codes + to_size(begin), count, by.at(g), to + to_size(begin));
     }
     if (state.tensor_scale != 0)
       for (size_t i = 0; i < columns; ++i) to[i] = to[i] * tensor_scale;
@@ -251,13 +297,18 @@ uint64_t decode_grouped(const Weight& weight, const DecodeTask& task, ElementRan
     if (m.factor)
       for (size_t i = 0; i < columns; ++i) to[i] = to[i] * *m.factor;
     infinite += settle_row(task.kernels, m.table, codes, to, m.columns);
-    to += columns;
+    if (dtype != DType::F32)
+      infinite +=
+          cast(task.kernels, DType::F32, dtype, reinterpret_cast<const std::byte*>(to), out, m.columns);
   }
   return infinite;
 }
 
-constexpr Decoder kGroupedDecoder{
-    .reads = read_grouped, .decode = decode_grouped, .scratch = grouped_scratch, .begin = widen_grids};
+constexpr Decoder kGroupedDecoder{.reads = read_grouped,
+                                  .decode = decode_grouped,
+                                  .rounds = true,
+                                  .scratch = grouped_scratch,
+                                  .begin = widen_grids};
 
 std::string_view order_word(Order order) {
   return order == Order::kRows ? "" : order == Order::kTransposed ? " transposed" : " swizzled";

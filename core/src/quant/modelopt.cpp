@@ -1,6 +1,7 @@
 // NVIDIA ModelOpt, and the NVFP4 names that it shares with ComfyUI (spec other-quant-layouts 4, 7.3).
 #include <algorithm>
 
+#include "quant/comfy_codes.h"
 #include "quant/families.h"
 #include "quant/fp8_grid.h"
 #include "quant/layout_scan.h"

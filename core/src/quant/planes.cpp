@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "quant/bit_fields.h"
+#include "quant/swizzle.h"
 
 namespace tftf {
 namespace {
@@ -115,8 +116,57 @@ void pack_along(const PlaneForm& form, RowRange rows, const uint8_t* values, std
     row(form, values + to_size(r * form.columns), out + to_size(r * form.unit_bytes));
 }
 
+template <bool kHighFirst>
+void unpack_nibble_rows(const PlaneForm& form, RowRange rows, const std::byte* in, uint8_t* values) noexcept {
+  for (uint64_t i = 0; i < rows.count * form.unit_bytes; ++i) {
+    const auto pair = static_cast<uint8_t>(in[to_size(i)]);
+    const auto low = static_cast<uint8_t>(pair & 15), high = static_cast<uint8_t>(pair >> 4);
+    values[to_size(2 * i)] = kHighFirst ? high : low;
+    values[to_size(2 * i + 1)] = kHighFirst ? low : high;
+  }
+}
+
+template <bool kHighFirst>
+void pack_nibble_rows(const PlaneForm& form, RowRange rows, const uint8_t* values, std::byte* out) noexcept {
+  for (uint64_t i = 0; i < rows.count * form.unit_bytes; ++i) {
+    const uint8_t first = values[to_size(2 * i)], second = values[to_size(2 * i + 1)];
+    const int pair = kHighFirst ? first << 4 | second : first | second << 4;
+    out[to_size(i)] = static_cast<std::byte>(pair);
+  }
+}
+
+void unpack_bytes(const PlaneForm& form, RowRange rows, const std::byte* in, uint8_t* values) noexcept {
+  std::memcpy(values, in, to_size(rows.count * form.columns));
+}
+void pack_bytes(const PlaneForm& form, RowRange rows, const uint8_t* values, std::byte* out) noexcept {
+  std::memcpy(out, values, to_size(rows.count * form.columns));
+}
+
+// Calls at(value, byte) for each value of rows that begin with a band of 128.
+template <class At>
+void each_swizzled(const PlaneForm& form, RowRange rows, At at) {
+  for (uint64_t r = 0; r < rows.count; ++r) {
+    const uint64_t band = r / kSwizzleRows * form.unit_bytes;
+    for (uint64_t c = 0; c < form.columns; ++c)
+      at(to_size(r * form.columns + c), to_size(band + swizzled_at(r % kSwizzleRows, c)));
+  }
+}
+void unpack_swizzled(const PlaneForm& form, RowRange rows, const std::byte* in, uint8_t* values) noexcept {
+  each_swizzled(form, rows,
+                [&](size_t value, size_t byte) { values[value] = static_cast<uint8_t>(in[byte]); });
+}
+void pack_swizzled(const PlaneForm& form, RowRange rows, const uint8_t* values, std::byte* out) noexcept {
+  std::memset(out, 0, to_size(ceil_div(rows.count, kSwizzleRows) * form.unit_bytes));
+  each_swizzled(form, rows,
+                [&](size_t value, size_t byte) { out[byte] = static_cast<std::byte>(values[value]); });
+}
+
 }  // namespace
 
+const PlanePacking kNibblesLowFirst{unpack_nibble_rows<false>, pack_nibble_rows<false>};
+const PlanePacking kNibblesHighFirst{unpack_nibble_rows<true>, pack_nibble_rows<true>};
+const PlanePacking kByteRows{unpack_bytes, pack_bytes};
+const PlanePacking kSwizzledBytes{unpack_swizzled, pack_swizzled};
 const PlanePacking kFieldsDownRows{unpack_down, pack_down};
 const PlanePacking kFieldsAlongColumns{unpack_along<false>, pack_along<false>};
 const PlanePacking kFieldsInAwqOrder{unpack_along<true>, pack_along<true>};
@@ -135,6 +185,37 @@ PlaneForm field_plane(const PlanePacking& packing, uint64_t rows, uint64_t colum
   } else {
     form.unit_bytes = columns * bits / 8;
     form.shape = {rows, columns * bits / 32};
+  }
+  return form;
+}
+
+PlaneForm nibble_plane(const PlanePacking& packing, uint64_t rows, uint64_t columns) {
+  PlaneForm form;
+  form.packing = &packing;
+  form.dtype = DType::U8;
+  form.shape = {rows, columns / 2};
+  form.rows = rows;
+  form.columns = columns;
+  form.outputs_first = true;
+  form.bits = 4;
+  form.unit_bytes = columns / 2;
+  return form;
+}
+
+PlaneForm byte_plane(const PlanePacking& packing, DType dtype, uint64_t rows, uint64_t columns) {
+  PlaneForm form;
+  form.packing = &packing;
+  form.dtype = dtype;
+  form.shape = {rows, columns};
+  form.rows = rows;
+  form.columns = columns;
+  form.outputs_first = true;
+  form.unit_bytes = columns;
+  if (&packing == &kSwizzledBytes) {
+    form.row_unit = kSwizzleRows;
+    form.unit_bytes = swizzled_band(columns);
+    form.shape = {ceil_div(rows, kSwizzleRows) * kSwizzleRows,
+                  ceil_div(columns, kSwizzleColumns) * kSwizzleColumns};
   }
   return form;
 }

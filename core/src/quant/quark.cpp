@@ -4,6 +4,7 @@
 #include "quant/families.h"
 #include "quant/fp8_grid.h"
 #include "quant/layout_scan.h"
+#include "quant/qweight.h"
 #include "quant/scale_shape.h"
 #include "quant/scaled_codes.h"
 #include "tftf/base/checked.h"
@@ -14,6 +15,7 @@ namespace tftf {
 namespace {
 
 constexpr std::string_view kQuarkRole = "weight_scale";
+constexpr std::string_view kQuarkZero = "weight_zero_point";
 constexpr uint64_t kQuarkGroup = 32;
 
 Result<Weight> open_quark_mxfp4(OpenContext& context, const QuantMatch& match) {
@@ -29,12 +31,42 @@ Result<Weight> open_quark_fp8(OpenContext& context, const QuantMatch& match) {
   return open_fp8_scales(context, match, kQuarkRole);
 }
 
+// What the configuration says of integers, and what the tensors have to be for it.
+struct QuarkIntegers {
+  bool is_signed = false;
+  bool in_order = false;  // fields are in the order of the columns, not in AWQ's
+};
+
+Result<Weight> open_quark_int4(OpenContext& context, const QuantMatch& match) {
+  const auto& integers = *static_cast<const QuarkIntegers*>(match.detail.get());
+  const TensorRef scales = *match.find(kQuarkRole);
+  const TensorRef* zeros = match.find(kQuarkZero);
+  QweightGeometry g;
+  g.packing = QweightPacking::kGemm;
+  g.outputs = (*match.logical_shape)[0];
+  g.inputs = (*match.logical_shape)[1];
+  g.group = match.group_size;
+  g.groups = context.checkpoint.info(scales).shape[0];
+  g.scale_width = g.outputs;
+  g.scale = context.checkpoint.info(scales).dtype;
+  g.has_zeros = zeros != nullptr;
+  g.flip = integers.is_signed ? 8 : 0;
+  g.in_order = integers.in_order;
+  if (g.inputs > UINT32_MAX || !checked_mul(g.outputs, g.inputs) || g.outputs * g.inputs == 0)
+    return weight_fault(ErrorCode::kRefusedShape, context, match, "has no elements or too many");
+  QweightParts parts{match.weight, scales};
+  if (zeros != nullptr) parts.zeros = *zeros;
+  return qweight_weight(g, match.layout, parts);
+}
+
 constexpr QuantFormat kQuarkMxfp4 = {.id = "quark-mxfp4", .title = "Quark MXFP4", .open = open_quark_mxfp4};
 constexpr QuantFormat kQuarkE2m3 = {
     .id = "quark-mxfp6-e2m3", .title = "Quark MXFP6, E2M3", .open = open_quark_e2m3};
 constexpr QuantFormat kQuarkE3m2 = {
     .id = "quark-mxfp6-e3m2", .title = "Quark MXFP6, E3M2", .open = open_quark_e3m2};
 constexpr QuantFormat kQuarkFp8 = {.id = "quark-fp8", .title = "Quark FP8", .open = open_quark_fp8};
+constexpr QuantFormat kQuarkInt4 = {
+    .id = "quark-int4", .title = "Quark INT4 by groups, packed along the rows", .open = open_quark_int4};
 constexpr QuantFormat kQuarkMx = {"quark-mx", "Quark MX, exponents between the codes", true};
 
 // What the configuration says of a module's weight: its own entry, one whose glob fits, else the global one.
@@ -50,6 +82,43 @@ const JsonValue* weight_section(const LayoutScan& scan, const std::string& modul
 std::string quark_dtype(const JsonValue* section) {
   const auto dtype = section == nullptr ? std::nullopt : section->string("dtype");
   return dtype ? std::string(*dtype) : std::string();
+}
+
+// I32 words of eight columns; what does not fit, as the end of a sentence.
+std::string fit_integers(const LayoutScan& scan, const JsonValue* section, QuantMatch& match) {
+  const TensorInfo &codes = scan.info(match.weight), &scales = scan.info(*match.find(kQuarkRole));
+  const std::string dtype = quark_dtype(section);
+  const auto scheme = section == nullptr ? std::nullopt : section->string("qscheme");
+  if (dtype != "int4" && dtype != "uint4")
+    return "its codes are I32 of dtype " + quote_name(dtype) + ", which are not read";
+  if (scheme && *scheme != "per_group")
+    return "its scheme is " + quote_name(std::string(*scheme)) + ", and only per_group is read";
+  if (codes.shape.size() != 2 || codes.shape[1] > UINT64_MAX / 8 || !is_scale_float(scales.dtype) ||
+      scales.shape.size() != 2 || scales.shape[0] == 0 || scales.shape[1] != codes.shape[1] * 8 ||
+      codes.shape[0] % scales.shape[0] != 0)
+    return "weight_scale " + shape_text(scales.shape) + " does not fit the weight " +
+           shape_text(codes.shape) + " of eight codes to a word";
+  match.logical_shape = Shape{codes.shape[1] * 8, codes.shape[0]};
+  match.group_size = codes.shape[0] / scales.shape[0];
+  const auto declared = section->integer("group_size");
+  if (declared && *declared > 0 && static_cast<uint64_t>(*declared) != match.group_size)
+    return "its scales are for groups of " + std::to_string(match.group_size) +
+           ", and the configuration says groups of " + std::to_string(*declared);
+  const TensorRef* zeros = match.find(kQuarkZero);
+  if (zeros != nullptr && (scan.info(*zeros).dtype != DType::I32 ||
+                           scan.info(*zeros).shape != Shape{scales.shape[0], codes.shape[1]}))
+    return "weight_zero_point " + std::string(dtype_name(scan.info(*zeros).dtype)) + " " +
+           shape_text(scan.info(*zeros).shape) + " does not fit the scales " + shape_text(scales.shape);
+  if (zeros == nullptr && dtype == "uint4") return "its codes are uint4, and weight_zero_point is missing";
+  const JsonValue* way = scan.config().get("export");
+  const auto method = way == nullptr ? std::nullopt : way->string("pack_method");
+  if (method && *method != "reorder" && *method != "order")
+    return "its pack_method " + quote_name(std::string(*method)) + " is not known";
+  match.layout = kQuarkInt4.id;
+  match.bits = 4;
+  match.logical_dtype = native_dtype(scales.dtype);
+  match.detail = std::make_shared<const QuarkIntegers>(QuarkIntegers{dtype == "int4", method == "order"});
+  return {};
 }
 
 // The layout of bytes with exponents; null: none of these.
@@ -117,6 +186,11 @@ void detect_quark_module(LayoutScan& scan, const std::string& module, TensorRef 
     match.layout = kQuarkFp8.id;
     match.bits = 8;
     match.logical_dtype = native_dtype(values.dtype);
+  } else if (codes.dtype == DType::I32) {
+    if (!scan.add_companion(match, kQuarkZero, module, ".weight_zero_point"))
+      scan.add_companion(match, kQuarkZero, module, ".weight_quantizer.zero_point");
+    std::string fault = fit_integers(scan, section, match);
+    if (!fault.empty()) return broken(std::move(fault));
   } else {
     return broken("its codes are " + std::string(dtype_name(codes.dtype)) + " of dtype " + quote_name(dtype) +
                   " with scales that are " + std::string(dtype_name(values.dtype)) + ", which are not read");
@@ -142,7 +216,7 @@ void detect_quark(LayoutScan& scan) {
     found = found || !scan.is_free(weight);
   }
   if (!found) return;
-  for (const QuantFormat* format : {&kQuarkMxfp4, &kQuarkE2m3, &kQuarkE3m2, &kQuarkFp8}) {
+  for (const QuantFormat* format : {&kQuarkMxfp4, &kQuarkE2m3, &kQuarkE3m2, &kQuarkFp8, &kQuarkInt4}) {
     if (!scan.has_found(format->id)) continue;
     for (const std::string_view suffix : {".k_scale", ".v_scale"})
       for (const TensorRef scale : scan.ending(suffix))
@@ -152,8 +226,8 @@ void detect_quark(LayoutScan& scan) {
   }
 }
 
-constexpr const QuantFormat* kQuarkFormats[] = {&kQuarkMxfp4, &kQuarkE2m3, &kQuarkE3m2, &kQuarkFp8,
-                                                &kQuarkMx};
+constexpr const QuantFormat* kQuarkFormats[] = {&kQuarkMxfp4, &kQuarkE2m3, &kQuarkE3m2,
+                                                &kQuarkFp8,   &kQuarkInt4, &kQuarkMx};
 
 }  // namespace
 

@@ -26,6 +26,8 @@ struct QweightGeometry {
   DType scale = DType::F16;  // F16, BF16 or F32
   bool has_zeros = false;    // else z is 2^(bits-1)
   bool has_index = false;    // g_idx
+  uint32_t flip = 0;         // 4 bits: 8 where fields are in two's complement, and z without has_zeros is 8
+  bool in_order = false;     // of kGemm: fields are in the order of the columns
   uint64_t words_of_column() const { return inputs * bits / 32 + (inputs * bits % 32 != 0 ? 1 : 0); }
 };
 
@@ -33,6 +35,13 @@ struct QweightGeometry {
 struct GptqDetail {
   bool zero_wraps = true;  // auto-round's readers add 1 without
 };
+
+struct QweightParts {
+  TensorRef codes, scales;
+  std::optional<TensorRef> zeros{}, index{};
+};
+// A module whose tensors the caller has checked.
+Weight qweight_weight(const QweightGeometry& geometry, std::string_view layout, const QweightParts& parts);
 
 Result<QweightGeometry> qweight_geometry(const OpenContext& context, const QuantMatch& match);
 Result<Weight> open_qweight(OpenContext& context, const QuantMatch& match);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "quant/bit_fields.h"
+#include "quant/nibble_groups.h"
 #include "quant/qweight.h"
 #include "tftf/base/bytes.h"
 #include "tftf/simd/cast.h"
@@ -82,16 +83,46 @@ void transpose_words(const std::byte* in, uint64_t height, uint64_t width, std::
   }
 }
 
-// AWQ's words hold eight columns of one input; what is wanted are words of eight inputs of one column.
-void transpose_awq(const std::byte* in, uint64_t inputs, uint64_t rows, uint64_t words, std::byte* out) {
-  for (uint64_t c = 0; c < rows / 8; ++c) {
-    for (uint64_t i = 0; i < words; ++i) {
-      std::array<uint32_t, 8> block{};
-      for (uint64_t j = 0; j < std::min<uint64_t>(8, inputs - i * 8); ++j)
-        block[to_size(j)] = load_word(in + to_size(((i * 8 + j) * (rows / 8) + c) * 4));
-      transpose_nibbles(block);
-      for (size_t f = 0; f < 8; ++f)
-        std::memcpy(out + to_size(((c * 8 + kAwqOrder[f]) * words + i) * 4), &block[f], 4);
+// Field f of a word of the packing along outputs holds column order[f] of its eight.
+std::array<uint8_t, 8> column_order(const QweightGeometry& g) {
+  return g.in_order ? std::array<uint8_t, 8>{0, 1, 2, 3, 4, 5, 6, 7} : kAwqOrder;
+}
+
+// AWQ's words hold eight columns of one input; what is wanted are words of eight inputs of one column. Blocks of eight words
+// of columns and 64 inputs, which become 64 rows of eight words.
+void transpose_awq(const QweightGeometry& g, const std::byte* in, uint64_t rows, std::byte* out) {
+  constexpr uint64_t kSide = 8;
+  const uint64_t words = g.words_of_column(), width = rows / 8;
+  const std::array<uint8_t, 8> order = column_order(g);
+  for (uint64_t c = 0; c < width; c += kSide) {
+    const uint64_t across = std::min(kSide, width - c);
+    for (uint64_t i = 0; i < words; i += kSide) {
+      const uint64_t down = std::min(kSide, words - i);
+      std::array<NibbleLanes, kSide> blocks;  // [word of a row][field][column]
+      for (uint64_t b = 0; b < down; ++b) {
+        NibbleLanes& block = blocks[to_size(b)];
+        const uint64_t first = (i + b) * 8, count = std::min<uint64_t>(8, g.inputs - first);
+        if (count < 8 || across < kSide) block = {};
+        for (uint64_t j = 0; j < count; ++j) {
+          const std::byte* from = in + to_size(((first + j) * width + c) * 4);
+          if (across == kSide)
+            std::memcpy(block[to_size(j)].data(), from, kSide * 4);
+          else
+            std::memcpy(block[to_size(j)].data(), from, to_size(across * 4));
+        }
+        transpose_nibbles(block);
+      }
+      for (uint64_t column = 0; column < across; ++column) {
+        for (size_t f = 0; f < 8; ++f) {
+          std::array<uint32_t, kSide> line{};
+          for (size_t b = 0; b < kSide; ++b) line[b] = b < down ? blocks[b][f][to_size(column)] : 0;
+          std::byte* to = out + to_size((((c + column) * 8 + order[f]) * words + i) * 4);
+          if (down == kSide)
+            std::memcpy(to, line.data(), kSide * 4);
+          else
+            std::memcpy(to, line.data(), to_size(down * 4));
+        }
+      }
     }
   }
 }
@@ -106,21 +137,39 @@ void unpack_groups(const QweightGeometry& g, const DecodeTask& task, RowRange ro
       by_row ? g.scale_width / 8 : ceil_div((rows.first + rows.count) * g.bits, 32) - first_word;
   const uint32_t mask = g.zero_wraps ? (1u << g.bits) - 1 : UINT32_MAX;
   std::array<uint8_t, 8> field{};  // of a column in its word
-  for (uint8_t f = 0; f < 8; ++f) field[kAwqOrder[f]] = f;
+  for (uint8_t f = 0; f < 8; ++f) field[column_order(g)[f]] = f;
+  constexpr uint64_t kAtOnce = 256;
+  float widened[kAtOnce];
+  const auto widen = [&](uint64_t first, uint64_t count) {
+    cast(task.kernels, g.scale, DType::F32, task.bytes[1] + to_size(first * scale_bytes),
+         reinterpret_cast<std::byte*>(widened), count);
+  };
+  for (uint64_t n = 0; by_row && n < rows.count; ++n) {
+    for (uint64_t i = 0; i < g.groups; i += kAtOnce) {
+      const uint64_t count = std::min(kAtOnce, g.groups - i);
+      widen(n * g.scale_width + i, count);
+      std::memcpy(scales + to_size(n * g.groups + i), widened, to_size(count * sizeof(float)));
+    }
+  }
+  for (uint64_t i = 0; !by_row && i < g.groups; ++i) {
+    for (uint64_t n = 0; n < rows.count; n += kAtOnce) {
+      const uint64_t count = std::min(kAtOnce, rows.count - n);
+      widen(i * rows.count + n, count);
+      for (uint64_t j = 0; j < count; ++j) scales[to_size((n + j) * g.groups + i)] = widened[j];
+    }
+  }
   for (uint64_t n = 0; n < rows.count; ++n) {
     for (uint64_t i = 0; i < g.groups; ++i) {
-      const uint64_t at = by_row ? n * g.scale_width + i : i * rows.count + n, to = n * g.groups + i;
-      cast(task.kernels, g.scale, DType::F32, task.bytes[1] + to_size(at * scale_bytes),
-           reinterpret_cast<std::byte*>(scales + to_size(to)), 1);
       uint32_t zero = 1u << (g.bits - 1);
       if (g.has_zeros) {
         const uint64_t column = by_row ? i : rows.first + n;
         const uint64_t index = awq ? column / 8 * 8 + field[to_size(column % 8)] : column;
         zero = field_at(task.bytes[2] + to_size((by_row ? n : i) * zero_words * 4),
-                        index * g.bits - first_word * 32, g.bits);
+                        index * g.bits - first_word * 32, g.bits) ^
+               g.flip;
         zero = (zero + g.zero_shift) & mask;
       }
-      zeros[to_size(to)] = static_cast<float>(zero);
+      zeros[to_size(n * g.groups + i)] = static_cast<float>(zero);
     }
   }
 }
@@ -155,7 +204,7 @@ bool begin_qweight(const Weight& weight, const DecodeTask& task) noexcept {
   if (g.packing == QweightPacking::kGptq) {
     transpose_words(task.bytes[0], g.words_of_column(), rows.count, words);
   } else if (g.packing == QweightPacking::kGemm) {
-    transpose_awq(task.bytes[0], g.inputs, rows.count, g.words_of_column(), words);
+    transpose_awq(g, task.bytes[0], rows.count, words);
   }
   return true;
 }
@@ -206,7 +255,8 @@ bool look_up_fields(const QweightRow& row, DType to, T* out) {
   for (uint64_t i = 0; i < g.groups; ++i) {
     float* values = row.floats + to_size(i << kBits);
     for (uint32_t q = 0; q < 1u << kBits; ++q)
-      infinite |= put_value(static_cast<float>(q), row.zeros[to_size(i)], row.scales[to_size(i)], values[q]);
+      infinite |=
+          put_value(static_cast<float>(q ^ g.flip), row.zeros[to_size(i)], row.scales[to_size(i)], values[q]);
   }
   const T* table;
   if constexpr (sizeof(T) == 4) {
@@ -256,8 +306,32 @@ bool compute(const QweightRow& row, DType to, T* out) {
   return infinite;
 }
 
+// 4 bits whose groups follow each other.
+uint64_t decode_nibble_row(const QweightRow& row, DType to, std::byte* out) {
+  const QweightGeometry& g = row.g;
+  uint64_t infinite = 0;
+  for (uint64_t first = 0, begin = 0; begin < g.inputs; begin = first * g.group) {
+    NibbleGroups groups{.codes = row.words + to_size(begin / 2)};
+    // The last group may be short; then it is decoded by itself.
+    groups.groups = std::min(kNibbleGroupsAtOnce, (g.inputs - begin) / g.group);
+    groups.group_codes = groups.groups == 0 ? g.inputs - begin : g.group;
+    groups.groups = std::max<uint64_t>(groups.groups, 1);
+    float values[kNibbleGroupsAtOnce * kNibbleValues];
+    for (uint64_t i = 0; i < groups.groups; ++i) {
+      const float zero = row.zeros[to_size(first + i)], scale = row.scales[to_size(first + i)];
+      for (uint32_t q = 0; q < kNibbleValues; ++q)
+        values[i * kNibbleValues + q] = (static_cast<float>(q ^ g.flip) - zero) * scale;
+    }
+    infinite +=
+        decode_nibble_groups(row.kernels, to, groups, values, out + to_size(begin * dtype_bits(to) / 8));
+    first += groups.groups;
+  }
+  return infinite;
+}
+
 template <class T>
 uint64_t decode_qweight_row(const QweightRow& row, DType to, T* out) {
+  if (row.g.bits == 4 && row.regular) return decode_nibble_row(row, to, reinterpret_cast<std::byte*>(out));
   bool infinite = false;
   switch (row.g.bits) {
     case 2:
@@ -311,7 +385,7 @@ constexpr Decoder kQweightDecoder{.reads = read_qweight,
                                   .begin = begin_qweight};
 
 // Columns whose codes are read in rows of some hundred bytes, and how much larger than usual a tile may be for that.
-constexpr uint64_t kReadBytes = 512;
+constexpr uint64_t kReadBytes = 256;
 constexpr uint64_t kMostStretch = 8;
 
 uint32_t stretch_of(const QweightGeometry& g) {
@@ -323,21 +397,20 @@ uint32_t stretch_of(const QweightGeometry& g) {
 
 }  // namespace
 
-Result<Weight> open_qweight(OpenContext& context, const QuantMatch& match) {
-  Result<QweightGeometry> geometry = qweight_geometry(context, match);
-  if (!geometry) return std::move(geometry).error();
-  const QweightGeometry& g = *geometry;
+Weight qweight_weight(const QweightGeometry& g, std::string_view layout, const QweightParts& parts) {
   Weight weight;
   weight.decoder = &kQweightDecoder;
-  weight.word = std::string(match.layout) + " b" + std::to_string(g.bits) + " g" + std::to_string(g.group);
+  weight.word = std::string(layout) + " b" + std::to_string(g.bits) + " g" + std::to_string(g.group);
   weight.key = std::to_string(g.outputs) + ' ' + std::to_string(g.inputs) + ' ' + std::to_string(g.groups) +
                ' ' + std::to_string(g.scale_width) + ' ' + std::string(dtype_name(g.scale)) +
-               (g.has_zeros ? " zeros" : "") + (g.has_index ? " g_idx" : "") + (g.zero_wraps ? " wraps" : "");
+               (g.has_zeros ? " zeros" : "") + (g.has_index ? " g_idx" : "") +
+               (g.zero_wraps ? " wraps" : "") + (g.flip != 0 ? " signed" : "") +
+               (g.in_order ? " in order" : "");
   weight.shape = {g.outputs, g.inputs};
   weight.elements = g.outputs * g.inputs;
-  weight.parts = {{"qweight", match.weight}, {"scales", *match.find("scales")}};
-  if (g.has_zeros) weight.parts.push_back({"qzeros", *match.find("qzeros")});
-  if (g.has_index) weight.parts.push_back({"g_idx", *match.find("g_idx")});
+  weight.parts = {{"qweight", parts.codes}, {"scales", parts.scales}};
+  if (g.has_zeros) weight.parts.push_back({"qzeros", *parts.zeros});
+  if (g.has_index) weight.parts.push_back({"g_idx", *parts.index});
   weight.unit = g.packing == QweightPacking::kGemm ? g.inputs * 8 : g.inputs;
   weight.stretch = stretch_of(g);
   const uint64_t group_bits = g.groups * (dtype_bits(g.scale) + g.bits);
@@ -345,6 +418,15 @@ Result<Weight> open_qweight(OpenContext& context, const QuantMatch& match) {
   weight.reads = static_cast<uint32_t>(weight.parts.size());
   weight.state = std::make_shared<const QweightGeometry>(g);
   return weight;
+}
+
+Result<Weight> open_qweight(OpenContext& context, const QuantMatch& match) {
+  Result<QweightGeometry> geometry = qweight_geometry(context, match);
+  if (!geometry) return std::move(geometry).error();
+  QweightParts parts{match.weight, *match.find("scales")};
+  if (geometry->has_zeros) parts.zeros = *match.find("qzeros");
+  if (geometry->has_index) parts.index = *match.find("g_idx");
+  return qweight_weight(*geometry, match.layout, parts);
 }
 
 }  // namespace tftf

@@ -1,5 +1,6 @@
 #include "tftf/quant/registry.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "quant/families.h"
@@ -7,6 +8,7 @@
 #include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 #include "tftf/quant/code_form.h"
+#include "tftf/quant/weight.h"
 
 namespace tftf {
 namespace {
@@ -14,28 +16,14 @@ namespace {
 // The order of detection (spec other-quant-layouts 10, quant-layouts-2 12): those that name themselves first, then by names that
 // belong to one producer, then by shape.
 constexpr const QuantFamily* kFamilies[] = {
-    &kQuarkFamily,
-    &kFbgemmFamily,
-    &kTorchaoFamily,
-    &kComfyFamily,
-    &kComfyScaledFamily,
-    &kColibriFamily,
-    &kGemmaFamily,
-    &kBitnetFamily,
-    &kForeignFamily,
-    &kHqqFamily,
-    &kAqlmFamily,
-    &kVptqFamily,
-    &kQuantoFamily,
-    &kBitsandbytesFamily,
-    &kQweightFamily,
-    &kMxFamily,
-    &kCompressedTensorsFamily,
-    &kGptOssFamily,
-    &kMlxFamily,
-    &kFp8BlockFamily,
-    &kModeloptFamily,
-    &kFp8ScaledFamily,
+    &kQuarkFamily,    &kFbgemmFamily,    &kAutoroundFamily,
+    &kTorchaoFamily,  &kComfyFamily,     &kComfyScaledFamily,
+    &kColibriFamily,  &kGemmaFamily,     &kBitnetFamily,
+    &kForeignFamily,  &kHqqFamily,       &kAqlmFamily,
+    &kVptqFamily,     &kQuantoFamily,    &kBitsandbytesFamily,
+    &kQweightFamily,  &kMxFamily,        &kCompressedTensorsFamily,
+    &kGptOssFamily,   &kMlxFamily,       &kFp8BlockFamily,
+    &kModeloptFamily, &kFp8ScaledFamily,
 };
 
 // A configuration that names a method over integer or FP8 weights that no layout has claimed: it is the only key to them,
@@ -52,6 +40,13 @@ void note_unread_codes(LayoutScan& scan) {
                  {tensor});
     return;
   }
+}
+
+// Opening relies on what a sound header guarantees.
+bool is_sound(const Checkpoint& checkpoint, TensorRef tensor) {
+  const TensorInfo& info = checkpoint.info(tensor);
+  const auto elements = element_count(info.shape);
+  return elements && byte_count(*elements, info.dtype) == info.bytes();
 }
 
 }  // namespace
@@ -72,6 +67,7 @@ const QuantFormat* find_quant_format(std::string_view id) {
   if (id == "colibri-fp8") id = "colibri-fp8-e4m3-b128";
   if (id == "gptq") id = "gptq-v1";
   if (id == "awq") id = "awq-gemm";
+  if (id == "comfy-quant") id = "comfy-fp8";
   for (const QuantFormat* format : quant_formats())
     if (format->id == id) return format;
   return nullptr;
@@ -100,6 +96,32 @@ LayoutReport detect_layouts(const Checkpoint& checkpoint, SmallValues& values) {
   for (const QuantFamily* family : kFamilies) family->detect(scan);
   note_unread_codes(scan);
   return scan.take();
+}
+
+std::vector<QuantProblem> geometry_problems(const Checkpoint& checkpoint, const LayoutReport& report) {
+  std::vector<QuantProblem> problems;
+  OpenContext context{checkpoint, read_quant_config(checkpoint)};
+  for (const QuantFinding& finding : report.findings) {
+    const QuantFormat* format = find_quant_format(finding.layout);
+    if (format == nullptr || !format->read()) continue;
+    for (const QuantMatch& match : finding.matches) {
+      if (!match.logical_shape) continue;  // not told by what is known so far
+      const bool sound =
+          is_sound(checkpoint, match.weight) &&
+          std::all_of(match.companions.begin(), match.companions.end(),
+                      [&](const QuantCompanion& one) { return is_sound(checkpoint, one.tensor); });
+      if (!sound) continue;
+      const Result<Weight> weight = format->open(context, match);
+      if (weight || weight.error().code != ErrorCode::kRefusedShape) continue;
+      // "Module NAME of FILE (LAYOUT) WHAT."
+      std::string what = weight.error().message;
+      const std::string behind = "(" + std::string(match.layout) + ") ";
+      if (const size_t at = what.find(behind); at != std::string::npos) what.erase(0, at + behind.size());
+      if (!what.empty() && what.back() == '.') what.pop_back();
+      problems.push_back({match.layout, match.module, std::move(what)});
+    }
+  }
+  return problems;
 }
 
 }  // namespace tftf

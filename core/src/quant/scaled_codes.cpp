@@ -2,8 +2,11 @@
 #include "quant/scaled_codes.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 
+#include "quant/nibble_groups.h"
 #include "quant/rotation.h"
 #include "quant/swizzle.h"
 #include "tftf/base/bytes.h"
@@ -14,21 +17,38 @@
 namespace tftf {
 namespace {
 
-constexpr uint64_t kSegment = 1024;    // columns at once on the stack, where no rotation asks for more
-constexpr uint64_t kGroupsAtOnce = 8;  // whose sixteen values each make a table
-constexpr uint64_t kNibbles = 16;
+constexpr uint64_t kSegment = 1024;  // columns at once on the stack, where no rotation asks for more
 
 struct ScaledState {
   ScaledCodes spec;
-  uint64_t code_bytes = 0;   // of a row
-  uint64_t groups = 0;       // of a row
-  uint64_t scale_size = 1;   // bytes of a scale
-  float values[kNibbles]{};  // of the codes of four bits
+  uint64_t code_bytes = 0;        // of a row
+  uint64_t groups = 0;            // of a row
+  uint64_t scale_size = 1;        // bytes of a scale
+  float values[kNibbleValues]{};  // of the codes of four bits
 };
 
 bool has_nibbles(SmallCode code) {
-  return code == SmallCode::kE2m1 || code == SmallCode::kE2m1High || code == SmallCode::kInt4 ||
-         code == SmallCode::kInt4RowPairs;
+  return code == SmallCode::kE2m1 || code == SmallCode::kE2m1High || code == SmallCode::kE0m4 ||
+         code == SmallCode::kInt4 || code == SmallCode::kInt4RowPairs;
+}
+
+// The value of each byte of an unsigned E5M3, which no DType is (spec quant-layouts-2 0).
+std::array<float, 256> e5m3_values() {
+  std::array<float, 256> values{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    const auto fraction = static_cast<float>(byte & 7) / 8;
+    const uint32_t exponent = byte >> 3;
+    values[byte] =
+        exponent == 0 ? std::ldexp(fraction, -14) : std::ldexp(1 + fraction, static_cast<int>(exponent) - 15);
+  }
+  values[255] = std::numeric_limits<float>::quiet_NaN();
+  return values;
+}
+
+// Of scales of one byte: the value of each byte.
+const float* scale_values(const ScaledCodes& spec) {
+  static const std::array<float, 256> e5m3 = e5m3_values();
+  return spec.e5m3 ? e5m3.data() : f8_values(spec.scale_dtype);
 }
 
 float canonical_nan(float x) { return x == x ? x : bit_cast<float>(0x7FC00000u); }
@@ -66,11 +86,8 @@ void read_scaled(const Weight& weight, ElementRange tile, PartRanges& ranges) {
     ranges.push({.part = part, .row_bytes = spec.columns * dtype_bits(*spec.column_scale) / 8});
 }
 
-// Values of all sixteen codes under all 256 scales of a byte: worth making for tiles of many elements with one global
-// scale. In each dtype of a result, one behind the other.
-constexpr uint64_t kTableEntries = 256 * kNibbles;
-constexpr uint64_t kTableBytes = kTableEntries * (4 + 2 + 2);
-constexpr uint64_t kTableWorth = 16 * kTableEntries;
+// Tables for all 256 scales of a byte are worth making for tiles of many elements with one global scale.
+constexpr uint64_t kTableWorth = 16 * kScaleTableEntries;
 
 bool can_tabulate(const ScaledState& state) {
   const ScaledCodes& spec = state.spec;
@@ -85,10 +102,6 @@ bool tabulates(const ScaledState& state, ElementRange tile) {
   const RowRange rows = rows_of(tile, spec.columns);
   return rows.first / spec.rows_per_global == (rows.first + rows.count - 1) / spec.rows_per_global;
 }
-const std::byte* table_of(const std::byte* tables, DType to) {
-  return tables + (to == DType::F32 ? 0 : to == DType::BF16 ? 4 * kTableEntries : 6 * kTableEntries);
-}
-
 // Scratch: the tables and, of swizzled scales, rows; or the scales of the tile's rows as F32, and the factors of columns.
 uint64_t scaled_scratch(const Weight& weight, uint64_t units) {
   const auto& state = weight.as<ScaledState>();
@@ -98,7 +111,7 @@ uint64_t scaled_scratch(const Weight& weight, uint64_t units) {
   const uint64_t floats =
       (scale_rows * state.groups + (spec.column_scale ? spec.columns : 0)) * sizeof(float);
   if (!can_tabulate(state) || units < kTableWorth) return floats;
-  return std::max(floats, kTableBytes + (spec.swizzled ? rows * state.groups : 0));
+  return std::max(floats, kScaleTableBytes + (spec.swizzled ? rows * state.groups : 0));
 }
 
 uint64_t factors_at(const ScaledState& state, const DecodeTask& task) {
@@ -119,20 +132,13 @@ const std::byte* band_of(const ScaledState& state, const DecodeTask& task, uint6
 
 void make_tables(const ScaledState& state, const DecodeTask& task, RowRange rows) {
   const ScaledCodes& spec = state.spec;
-  const float* const scales = f8_values(spec.scale_dtype);
-  auto* values = reinterpret_cast<float*>(task.scratch);
-  for (size_t s = 0; s < 256; ++s)
-    for (size_t i = 0; i < kNibbles; ++i) values[s * kNibbles + i] = state.values[i] * scales[s];
-  if (spec.global == GlobalScale::kMultiply) {
-    const float global = global_of(state, task, rows.first);
-    for (size_t i = 0; i < kTableEntries; ++i) values[i] *= global;
-  }
-  for (size_t i = 0; i < kTableEntries; ++i) values[i] = canonical_nan(values[i]);
-  std::byte* tables = task.scratch;
-  task.kernels.f32_to_bf16(tables, tables + 4 * kTableEntries, kTableEntries);
-  task.kernels.f32_to_f16(tables, tables + 6 * kTableEntries, kTableEntries);
+  float global = 1.0f;
+  if (spec.global == GlobalScale::kMultiply) global = global_of(state, task, rows.first);
+  std::byte* const tables = task.scratch;
+  make_scale_tables(task.kernels, state.values, scale_values(spec),
+                    spec.global == GlobalScale::kMultiply ? &global : nullptr, tables);
   if (!spec.swizzled) return;
-  std::byte* to = tables + kTableBytes;
+  std::byte* to = tables + kScaleTableBytes;
   for (uint64_t r = rows.first; r < rows.first + rows.count; ++r) {
     const std::byte* band = band_of(state, task, rows.first, r);
     for (uint64_t g = 0; g < state.groups; ++g) *to++ = band[to_size(swizzled_at(r % kSwizzleRows, g))];
@@ -150,7 +156,7 @@ bool begin_scaled(const Weight& weight, const DecodeTask& task) noexcept {
     return true;
   }
   if (spec.swizzled) {
-    const float* const values = f8_values(spec.scale_dtype);
+    const float* const values = scale_values(spec);
     for (uint64_t r = 0; r < rows.count; ++r) {
       const uint64_t row = rows.first + r;
       const std::byte* band = band_of(state, task, rows.first, row);
@@ -158,6 +164,9 @@ bool begin_scaled(const Weight& weight, const DecodeTask& task) noexcept {
       for (uint64_t g = 0; g < state.groups; ++g)
         to[g] = values[static_cast<uint8_t>(band[to_size(swizzled_at(row % kSwizzleRows, g))])];
     }
+  } else if (spec.e5m3) {
+    for (uint64_t i = 0; i < scale_rows.count * state.groups; ++i)
+      scales[to_size(i)] = scale_values(spec)[static_cast<uint8_t>(task.bytes[1][to_size(i)])];
   } else {
     cast(task.kernels, spec.scale_dtype, DType::F32, task.bytes[1], task.scratch,
          scale_rows.count * state.groups);
@@ -191,6 +200,7 @@ uint32_t code_at(const ScaledRow& row, uint64_t column) {
   const auto byte = [&row](uint64_t i) { return static_cast<uint32_t>(row.codes[to_size(i)]); };
   switch (row.state.spec.code) {
     case SmallCode::kE2m1:
+    case SmallCode::kE0m4:
     case SmallCode::kInt4:
       return byte(column / 2) >> (column % 2 * 4) & 15;
     case SmallCode::kE2m1High:
@@ -278,90 +288,44 @@ uint64_t decode_row(const ScaledRow& row, const DecodeTask& task, const float* f
   return infinite;
 }
 
-// The values of the codes in `bytes` bytes from a table of sixteen.
-template <class T, bool kHighFirst>
-void look_up(const T* table, const std::byte* codes, uint64_t bytes, std::byte* out) {
-  for (uint64_t i = 0; i < bytes; ++i) {
-    const auto pair = static_cast<uint32_t>(codes[i]);
-    const T first = table[kHighFirst ? pair >> 4 : pair & 15];
-    const T second = table[kHighFirst ? pair & 15 : pair >> 4];
-    if constexpr (sizeof(T) == 2) {
-      store_le(out + 4 * i, uint32_t{first} | uint32_t{second} << 16);  // one store for both
-    } else {
-      store_le(out + 8 * i, first);
-      store_le(out + 8 * i + 4, second);
-    }
-  }
-}
-
 // A row of pairs of nibbles in whole groups: each group gets the table of its sixteen values, already rounded.
-template <class T, bool kHighFirst>
 uint64_t decode_pairs(const ScaledRow& row, const DecodeTask& task, DType to, std::byte* out) {
   const ScaledCodes& spec = row.state.spec;
-  const uint64_t bytes = spec.group / 2, groups = row.state.groups;
+  const uint64_t groups = row.state.groups;
   uint64_t infinite = 0;
-  for (uint64_t first = 0; first < groups; first += kGroupsAtOnce) {
-    const uint64_t count = std::min(kGroupsAtOnce, groups - first);
-    float values[kGroupsAtOnce * kNibbles];
-    float largest = 0;
+  for (uint64_t first = 0; first < groups; first += kNibbleGroupsAtOnce) {
+    const uint64_t count = std::min(kNibbleGroupsAtOnce, groups - first);
+    float values[kNibbleGroupsAtOnce * kNibbleValues];
     for (uint64_t g = 0; g < count; ++g) {
       const float scale = row.scales[to_size(first + g)];
-      float* table = values + g * kNibbles;
-      for (uint64_t i = 0; i < kNibbles; ++i) table[i] = row.state.values[i] * scale;
+      float* table = values + g * kNibbleValues;
+      for (uint64_t i = 0; i < kNibbleValues; ++i) table[i] = row.state.values[i] * scale;
       if (row.has_global)
-        for (uint64_t i = 0; i < kNibbles; ++i) table[i] *= row.global;
-      for (uint64_t i = 0; i < kNibbles; ++i) table[i] = canonical_nan(table[i]);
-      largest = std::max(largest, std::max(std::fabs(table[7]), std::fabs(table[8])));
+        for (uint64_t i = 0; i < kNibbleValues; ++i) table[i] *= row.global;
     }
-    T tables[kGroupsAtOnce * kNibbles];
-    const bool overflows =
-        round_to(task.kernels, to, values, count * kNibbles, reinterpret_cast<std::byte*>(tables)) > 0 ||
-        std::isinf(largest);
-    for (uint64_t g = 0; g < count; ++g) {
-      const std::byte* codes = row.codes + to_size((first + g) * bytes);
-      look_up<T, kHighFirst>(tables + g * kNibbles, codes, bytes,
-                             out + to_size((first + g) * spec.group * sizeof(T)));
-    }
-    if (!overflows) continue;
-    for (uint64_t g = first; g < first + count; ++g)
-      for (uint64_t c = g * spec.group; c < (g + 1) * spec.group; ++c) {
-        std::byte rounded[sizeof(float)];
-        const float value = values[to_size((g - first) * kNibbles + code_at(row, c))];
-        infinite += std::isinf(value) ? 1 : round_to(task.kernels, to, &value, 1, rounded);
-      }
+    infinite += decode_nibble_groups(task.kernels, to,
+                                     {.codes = row.codes + to_size(first * spec.group / 2),
+                                      .groups = count,
+                                      .group_codes = spec.group,
+                                      .high_first = spec.code == SmallCode::kE2m1High},
+                                     values, out + to_size(first * spec.group * dtype_bits(to) / 8));
   }
   return infinite;
 }
 
 // Rows of a tile with tables.
-template <class T, bool kHighFirst>
 uint64_t decode_by_table(const ScaledState& state, const DecodeTask& task, RowRange rows, DType to,
                          std::byte* out) {
   const ScaledCodes& spec = state.spec;
-  const uint64_t bytes = spec.group / 2, skipped = rows.first - task.tile.first / spec.columns;
-  const T* const table = reinterpret_cast<const T*>(table_of(task.scratch, to));
-  const std::byte* codes = task.bytes[0] + to_size(skipped * state.code_bytes);
+  const uint64_t skipped = rows.first - task.tile.first / spec.columns;
   const std::byte* scales =
-      (spec.swizzled ? task.scratch + kTableBytes : task.bytes[1]) + to_size(skipped * state.groups);
-  const auto infinity = static_cast<T>(to == DType::F32    ? 0x7F800000u
-                                       : to == DType::BF16 ? 0x7F80u
-                                                           : 0x7C00u);
-  const T magnitude = static_cast<T>(static_cast<T>(~T{0}) >> 1);
-  uint64_t infinite = 0;
-  for (uint64_t g = 0; g < rows.count * state.groups; ++g) {
-    const T* const values = table + static_cast<size_t>(scales[to_size(g)]) * kNibbles;
-    look_up<T, kHighFirst>(values, codes, bytes, out);
-    // The largest magnitude is that of code 7 (E2M1) or 8 (int4).
-    if ((values[7] & magnitude) == infinity || (values[8] & magnitude) == infinity) {
-      for (uint64_t i = 0; i < spec.group; ++i) {
-        const auto pair = static_cast<uint32_t>(codes[to_size(i / 2)]);
-        infinite += (values[pair >> (i % 2 * 4) & 15] & magnitude) == infinity ? 1 : 0;
-      }
-    }
-    codes += bytes;
-    out += to_size(spec.group * sizeof(T));
-  }
-  return infinite;
+      (spec.swizzled ? task.scratch + kScaleTableBytes : task.bytes[1]) + to_size(skipped * state.groups);
+  return decode_by_scale_tables(task.kernels, to, task.scratch, reinterpret_cast<const uint8_t*>(scales),
+                                {.codes = task.bytes[0] + to_size(skipped * state.code_bytes),
+                                 .groups = rows.count * state.groups,
+                                 .group_codes = spec.group,
+                                 .high_first = spec.code == SmallCode::kE2m1High},
+                                spec.group / 2, out);
 }
 
 uint64_t decode_scaled(const Weight& weight, const DecodeTask& task, ElementRange piece, DType to,
@@ -369,14 +333,7 @@ uint64_t decode_scaled(const Weight& weight, const DecodeTask& task, ElementRang
   const auto& state = weight.as<ScaledState>();
   const ScaledCodes& spec = state.spec;
   const RowRange rows = rows_of(piece, spec.columns), tile = rows_of(task.tile, spec.columns);
-  const bool high = spec.code == SmallCode::kE2m1High;
-  if (tabulates(state, task.tile)) {
-    if (to == DType::F32)
-      return high ? decode_by_table<uint32_t, true>(state, task, rows, to, out)
-                  : decode_by_table<uint32_t, false>(state, task, rows, to, out);
-    return high ? decode_by_table<uint16_t, true>(state, task, rows, to, out)
-                : decode_by_table<uint16_t, false>(state, task, rows, to, out);
-  }
+  if (tabulates(state, task.tile)) return decode_by_table(state, task, rows, to, out);
   const RowRange scale_rows = scale_rows_of(spec, tile);
   const auto* scales = reinterpret_cast<const float*>(task.scratch);
   const float* factors = spec.column_scale ? scales + to_size(factors_at(state, task)) : nullptr;
@@ -393,15 +350,7 @@ uint64_t decode_scaled(const Weight& weight, const DecodeTask& task, ElementRang
     row.scales = scales + to_size((r / spec.rows_per_scale - scale_rows.first) * state.groups);
     row.has_global = spec.global == GlobalScale::kMultiply;
     if (row.has_global) row.global = global_of(state, task, r);
-    if (!pairs) {
-      infinite += decode_row(row, task, factors, to, out);
-    } else if (to == DType::F32) {
-      infinite += high ? decode_pairs<float, true>(row, task, to, out)
-                       : decode_pairs<float, false>(row, task, to, out);
-    } else {
-      infinite += high ? decode_pairs<uint16_t, true>(row, task, to, out)
-                       : decode_pairs<uint16_t, false>(row, task, to, out);
-    }
+    infinite += pairs ? decode_pairs(row, task, to, out) : decode_row(row, task, factors, to, out);
     out += to_size(row_bytes);
   }
   return infinite;
@@ -423,9 +372,20 @@ Weight scaled_codes_weight(const ScaledCodes& spec, std::string_view word, const
   state->code_bytes = code_row_bytes(spec.code, spec.columns).value_or(0);
   state->groups = ceil_div(spec.columns, spec.group);
   state->scale_size = dtype_bits(spec.scale_dtype) / 8;
-  const bool integers = spec.code == SmallCode::kInt4 || spec.code == SmallCode::kInt4RowPairs;
-  for (size_t i = 0; i < kNibbles; ++i)
-    state->values[i] = integers ? static_cast<float>(i < 8 ? int(i) : int(i) - 16) : f4_values()[i];
+  for (uint32_t i = 0; i < kNibbleValues; ++i) {
+    const auto low = static_cast<float>(i & 7);
+    switch (spec.code) {
+      case SmallCode::kInt4:
+      case SmallCode::kInt4RowPairs:
+        state->values[i] = i < 8 ? low : low - 8;
+        break;
+      case SmallCode::kE0m4:
+        state->values[i] = (i < 8 ? 0.25f : -0.25f) * low;  // code 8 is -0
+        break;
+      default:
+        state->values[i] = f4_values()[i];
+    }
+  }
   Weight weight;
   weight.decoder = &kScaledDecoder;
   weight.word = word;

@@ -11,7 +11,8 @@ namespace tftf {
 enum class SmallCode : uint8_t {
   kE2m1,          // two in a byte, the first in the low bits
   kE2m1High,      // … in the high bits
-  kInt4,          // two in a byte, the first in the low bits, two's complement
+  kE0m4,          // … in the low bits: a sign above three bits that count quarters
+  kInt4,          // … in the low bits, two's complement
   kInt4RowPairs,  // a byte holds two rows: the even one in the low bits; two's complement
   kInt8,
   kE4m3,
@@ -35,6 +36,7 @@ struct ScaledCodes {
   uint64_t rows_per_scale = 1;  // rows that share it
   DType scale_dtype{};
   DType byte_scale = DType::F8_E8M0;  // what scales of dtype U8 are
+  bool e5m3 = false;                  // … or E5M3, unsigned; then scale_dtype only says that they are bytes
   // The scales of one matrix, a byte each, in tiles of 128 rows and 4 groups (swizzle.h).
   bool swizzled = false;
   GlobalScale global = GlobalScale::kNone;

@@ -15,6 +15,7 @@ std::string scaled_codes_key(const ScaledCodes& spec) {
                            spec.rotation, uint64_t{spec.swizzled}, static_cast<uint64_t>(spec.global)})
     key += ' ' + std::to_string(n);
   key += ' ' + std::string(dtype_name(spec.scale_dtype));
+  if (spec.e5m3) key += " e5m3";
   if (spec.column_scale) key += ' ' + std::string(dtype_name(*spec.column_scale));
   return key;
 }
@@ -23,6 +24,7 @@ std::optional<uint64_t> code_row_bytes(SmallCode code, uint64_t columns) {
   switch (code) {
     case SmallCode::kE2m1:
     case SmallCode::kE2m1High:
+    case SmallCode::kE0m4:
     case SmallCode::kInt4:
       return columns % 2 == 0 ? std::optional(columns / 2) : std::nullopt;
     case SmallCode::kE2m3:

@@ -5,6 +5,7 @@
 #include "quant/families.h"
 #include "quant/layout_scan.h"
 #include "quant/torchao.h"
+#include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 
 namespace tftf {
@@ -144,17 +145,29 @@ void detect_entry(LayoutScan& scan, const std::string& key, const JsonValue& ent
   scan.claim(std::move(match));
 }
 
+// An entry per attribute, "NAME:tensor_type", and parts called "NAME:qdata": what torchao wrote at first. Its plain tensors
+// are called "NAME:data", so that a model of it is read whole or not at all.
+void name_early_spelling(LayoutScan& scan, const Metadata& metadata) {
+  constexpr std::string_view kType = ":tensor_type";
+  constexpr std::string_view kWhat =
+      "the metadata has torchao's early spelling (NAME:tensor_type), which is named here but not read";
+  for (const auto& [key, value] : metadata) {
+    if (key.size() <= kType.size() || !ends_with(key, kType)) continue;
+    const std::string name = key.substr(0, key.size() - kType.size());
+    const std::optional<TensorRef> qdata = scan.sibling(name, ":qdata");
+    if (qdata)
+      scan.problem("torchao", name, std::string(kWhat), {qdata, scan.sibling(name, ":scale")});
+    else
+      scan.note(std::string(kWhat));
+  }
+}
+
 void detect_torchao(LayoutScan& scan) {
   for (const Shard& shard : scan.checkpoint().shards) {
-    bool names_tensors = false, early = false;
-    for (const auto& [key, value] : shard.header.metadata) {
-      names_tensors = names_tensors || key == "tensor_names";
-      early = early || (key.size() > 12 && key.substr(key.size() - 12) == ":tensor_type");
-    }
+    const bool names_tensors = std::any_of(shard.header.metadata.begin(), shard.header.metadata.end(),
+                                           [](const auto& member) { return member.first == "tensor_names"; });
     if (!names_tensors) continue;
-    if (early)
-      scan.note(
-          "the metadata has torchao's early spelling (NAME:tensor_type), which is named here but not read");
+    name_early_spelling(scan, shard.header.metadata);
     for (const auto& [key, value] : shard.header.metadata) {
       if (key == "tensor_names" || value.empty() || value[0] != '{') continue;
       const JsonDocument entry = parse_json(value, JsonDialect::kPython);

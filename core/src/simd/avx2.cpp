@@ -11,6 +11,7 @@
 
 #include "simd/vector_convert.h"
 #include "simd/vector_f8.h"
+#include "simd/vector_lookup.h"
 #include "simd/vector_product.h"
 #include "simd/vector_scan.h"
 #include "simd/vector_sums.h"
@@ -45,6 +46,8 @@ constinit const KernelTable kAvx2 = {
     quotients,
     quantize_e2m1,
     search_e8,
+    look_up_nibbles,
+    transpose_16,
 };
 
 }  // namespace tftf::simd

@@ -60,6 +60,26 @@ struct Vectors {
     static I subtract(I a, I b) { return _mm256_sub_epi64(a, b); }
   };
 
+  // Sixteen bytes, or eight values of 16 bits.
+  struct Bytes {
+    using V = __m128i;
+    static V load(const void* from) { return _mm_loadu_si128(static_cast<const V*>(from)); }
+    static V load_half(const void* from) { return _mm_loadl_epi64(static_cast<const V*>(from)); }
+    static void store(std::byte* to, V x) { _mm_storeu_si128(reinterpret_cast<V*>(to), x); }
+    static V low_nibbles(V x) { return _mm_and_si128(x, _mm_set1_epi8(15)); }
+    static V high_nibbles(V x) { return low_nibbles(_mm_srli_epi16(x, 4)); }
+    static V look_up(V table, V indices) { return _mm_shuffle_epi8(table, indices); }
+    static V even(V a, V b) {
+      const V mask = _mm_set1_epi16(0xFF);
+      return _mm_packus_epi16(_mm_and_si128(a, mask), _mm_and_si128(b, mask));
+    }
+    static V odd(V a, V b) { return _mm_packus_epi16(_mm_srli_epi16(a, 8), _mm_srli_epi16(b, 8)); }
+    static V zip_low(V a, V b) { return _mm_unpacklo_epi8(a, b); }
+    static V zip_high(V a, V b) { return _mm_unpackhi_epi8(a, b); }
+    static V zip_low_16(V a, V b) { return _mm_unpacklo_epi16(a, b); }
+    static V zip_high_16(V a, V b) { return _mm_unpackhi_epi16(a, b); }
+  };
+
   struct F32 {
     using Element = float;
     using V = __m256;

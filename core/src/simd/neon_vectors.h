@@ -70,6 +70,26 @@ struct Vectors {
     static I subtract(I a, I b) { return from(vsubq_s64(as(a), as(b))); }
   };
 
+  // Sixteen bytes, or eight values of 16 bits.
+  struct Bytes {
+    using V = uint8x16_t;
+    static uint16x8_t wide(V x) { return vreinterpretq_u16_u8(x); }
+    static V load(const void* from) { return vld1q_u8(static_cast<const uint8_t*>(from)); }
+    static V load_half(const void* from) {
+      return vcombine_u8(vld1_u8(static_cast<const uint8_t*>(from)), vdup_n_u8(0));
+    }
+    static void store(std::byte* to, V x) { vst1q_u8(reinterpret_cast<uint8_t*>(to), x); }
+    static V low_nibbles(V x) { return vandq_u8(x, vdupq_n_u8(15)); }
+    static V high_nibbles(V x) { return vshrq_n_u8(x, 4); }
+    static V look_up(V table, V indices) { return vqtbl1q_u8(table, indices); }
+    static V even(V a, V b) { return vuzp1q_u8(a, b); }
+    static V odd(V a, V b) { return vuzp2q_u8(a, b); }
+    static V zip_low(V a, V b) { return vzip1q_u8(a, b); }
+    static V zip_high(V a, V b) { return vzip2q_u8(a, b); }
+    static V zip_low_16(V a, V b) { return vreinterpretq_u8_u16(vzip1q_u16(wide(a), wide(b))); }
+    static V zip_high_16(V a, V b) { return vreinterpretq_u8_u16(vzip2q_u16(wide(a), wide(b))); }
+  };
+
   struct F32 {
     using Element = float;
     using V = float32x4_t;

@@ -143,6 +143,27 @@ double sum_squares_f32(const float* x, uint64_t count) noexcept {
   return sum[0];
 }
 
+void look_up_nibbles(const NibbleLookup& task) noexcept {
+  std::byte* out = task.out;
+  for (uint64_t g = 0; g < task.groups; ++g) {
+    const uint16_t* const values = task.tables + (task.which != nullptr ? task.which[g] : g) * 16;
+    const std::byte* const codes = task.codes + g * task.stride;
+    for (uint64_t i = 0; i < task.group_bytes; ++i) {
+      const auto pair = static_cast<uint32_t>(codes[i]);
+      const uint32_t low = values[pair & 15], high = values[pair >> 4];
+      store_le(out, task.high_first ? high | low << 16 : low | high << 16);  // one store for both
+      out += 4;
+    }
+  }
+}
+
+void transpose_16(const Transposition& task) noexcept {
+  for (uint64_t r = 0; r < task.rows; ++r)
+    for (uint64_t c = 0; c < task.columns; ++c)
+      store_le(task.out + c * task.out_stride + r * 2,
+               load_le<uint16_t>(task.in + r * task.in_stride + c * 2));
+}
+
 }  // namespace scalar
 
 constinit const KernelTable kScalar = {
@@ -166,6 +187,8 @@ constinit const KernelTable kScalar = {
     scalar::quotients,
     scalar::quantize_e2m1,
     scalar::search_e8,
+    scalar::look_up_nibbles,
+    scalar::transpose_16,
 };
 
 }  // namespace tftf::simd

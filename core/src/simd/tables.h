@@ -40,6 +40,8 @@ void quantize_e4m3(const float* x, uint64_t count, float scale, std::byte* codes
 void quotients(const QuotientRun& run, const float* x, uint64_t count, float* out) noexcept;
 void quantize_e2m1(const float* x, uint64_t count, std::byte* out) noexcept;
 uint32_t search_e8(const float* magnitudes, float d, uint8_t* indices) noexcept;
+void look_up_nibbles(const NibbleLookup& task) noexcept;
+void transpose_16(const Transposition& task) noexcept;
 }  // namespace scalar
 
 }  // namespace tftf::simd

@@ -9,6 +9,7 @@
 #include "simd/wasm128_vectors.h"
 
 #include "simd/vector_convert.h"
+#include "simd/vector_lookup.h"
 #include "simd/vector_product.h"
 #include "simd/vector_scan.h"
 #include "simd/vector_sums.h"
@@ -43,6 +44,8 @@ constinit const KernelTable kWasm128 = {
     scalar::quotients,
     scalar::quantize_e2m1,
     scalar::search_e8,
+    look_up_nibbles,
+    transpose_16,
 };
 
 }  // namespace tftf::simd

@@ -60,6 +60,31 @@ struct Vectors {
     static I subtract(I a, I b) { return wasm_i64x2_sub(a, b); }
   };
 
+  // Sixteen bytes, or eight values of 16 bits.
+  struct Bytes {
+    using V = v128_t;
+    static V load(const void* from) { return wasm_v128_load(from); }
+    static V load_half(const void* from) { return wasm_v128_load64_zero(from); }
+    static void store(std::byte* to, V x) { wasm_v128_store(to, x); }
+    static V low_nibbles(V x) { return wasm_v128_and(x, wasm_i8x16_splat(15)); }
+    static V high_nibbles(V x) { return wasm_u8x16_shr(x, 4); }
+    static V look_up(V table, V indices) { return wasm_i8x16_swizzle(table, indices); }
+    static V even(V a, V b) {
+      return wasm_i8x16_shuffle(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    }
+    static V odd(V a, V b) {
+      return wasm_i8x16_shuffle(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    }
+    static V zip_low(V a, V b) {
+      return wasm_i8x16_shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    }
+    static V zip_high(V a, V b) {
+      return wasm_i8x16_shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    }
+    static V zip_low_16(V a, V b) { return wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11); }
+    static V zip_high_16(V a, V b) { return wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15); }
+  };
+
   struct F32 {
     using Element = float;
     using V = v128_t;

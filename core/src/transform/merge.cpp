@@ -5,6 +5,7 @@
 #include "tftf/adapter/merge.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
+#include "tftf/quant/registry.h"
 #include "tftf/simd/cast.h"
 #include "tftf/simd/kernels.h"
 #include "tftf/simd/scan.h"
@@ -88,7 +89,7 @@ class Merge final : public Pipe {
     for (const auto& [path, value] : stream.config_members)  // of a merge before this one
       if (path.back() == "tie_word_embeddings") model.tied = value == "true";
     Result<MergeResolution> resolved = resolve_merge(adapter_, base, options_, model);
-    if (!resolved) return std::move(resolved).error();
+    if (!resolved) return with_way(std::move(resolved).error(), stream);
     const Owner& owner = resolved->adapted != nullptr ? resolved->adapted : adapter_;
     std::vector<StreamTensor> added;  // made of what the base's tensors are before this merge
     for (const MergeResolution::Added& one : resolved->added) {
@@ -115,6 +116,19 @@ class Merge final : public Pipe {
   }
 
  private:
+  // Into codes nothing is merged: what the user can do then.
+  static Error with_way(Error error, const Stream& stream) {
+    if (stream.dequantises || error.message.find("--merge-lora") != std::string::npos) return error;
+    for (const QuantFinding& finding : stream.layouts->findings) {
+      const QuantFormat* format = find_quant_format(finding.layout);
+      if (format == nullptr || !format->read() || finding.matches.empty()) continue;
+      error.message += " The base is quantised (" + std::string(format->id) +
+                       "): dequant --merge-lora merges into the weights that its codes stand for.";
+      break;
+    }
+    return error;
+  }
+
   using Owner = std::shared_ptr<const Adapter>;
   static std::shared_ptr<const TensorData> provided(const TensorData* data, const Owner& owner) {
     return std::shared_ptr<const TensorData>(owner, data);  // lives as long as the adapter

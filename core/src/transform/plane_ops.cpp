@@ -28,10 +28,16 @@ Extent rows_of_form(const Extent& whole, const PlaneForm& form, ElementRange row
                ceil_div(rows.count, form.row_unit) * form.unit_bytes);
 }
 
+// What the source has of rows of the result, which may have more: those are zeros.
+ElementRange stored_rows(const PlaneChange& change, ElementRange rows) {
+  const uint64_t first = std::min(rows.first, change.from.rows);
+  return {first, std::min(rows.first + rows.count, change.from.rows) - first};
+}
+
 void plane_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
   const PlaneChange& change = change_of(item);
   const ElementRange rows = units_of(item, tile);
-  io.in.push_back(rows_of_form(item.in[0], change.from, rows));
+  io.in.push_back(rows_of_form(item.in[0], change.from, stored_rows(change, rows)));
   if (turns_over(change)) {
     io.out.push_back(item.out[0]);
   } else {
@@ -50,7 +56,11 @@ void plane_run(const Item& item, uint64_t tile, const Tables&, const KernelTable
   const ElementRange range = units_of(item, tile);
   const RowRange rows{range.first, range.count};
   auto* values = reinterpret_cast<uint8_t*>(slot.scratch.data());
-  change.from.packing->unpack(change.from, rows, slot.in[0], values);
+  const ElementRange stored = stored_rows(change, range);
+  change.from.packing->unpack(change.from, {stored.first, stored.count}, slot.in[0], values);
+  if (stored.count < rows.count)
+    std::memset(values + to_size(stored.count * change.from.columns), 0,
+                to_size((rows.count - stored.count) * change.from.columns));
   if (!turns_over(change)) return change.to.packing->pack(change.to, rows, values, slot.out[0]);
   const uint64_t height = change.from.rows, width = change.from.columns;
   uint8_t* const turned = values + to_size(height * width);
@@ -179,6 +189,7 @@ Item plane_item(std::shared_ptr<const PlaneChange> change, const Extent& from, c
   item.units = change->from.rows;
   item.units_per_tile = item.units;
   if (!turns_over(*change)) {
+    item.units = change->to.rows;
     const uint64_t multiple = std::lcm(change->from.row_unit, change->to.row_unit);
     item.units_per_tile = std::min(item.units, tile_units(tile_bytes, change->from.columns * 8, multiple));
   }

@@ -129,6 +129,10 @@ class Repack final : public Pipe {
       if (work.find(match.weight) == nullptr) continue;  // left out by an earlier pipe
       TFTF_TRY(repack(work, *from, *to, match));
     }
+    for (const TensorRef extra : finding.extras) {
+      const auto found = work.at.find(RepackWork::key(extra));
+      if (from->codes->extras_go && found != work.at.end()) work.consumed.insert(found->second);
+    }
     return {};
   }
 
@@ -142,8 +146,7 @@ class Repack final : public Pipe {
     Result<CodeForm> from = format.codes->codes(*work.stream.open, match);
     if (!from) return refused(std::move(from).error());
     const CodePlane* index = from->find(PlaneRole::kIndex);
-    const PackRequest request{weight_name(work.find(match.weight)->name, match.role),
-                              work.stream.config(),
+    const PackRequest request{weight_name(work.find(match.weight)->name, match.role), work.stream.config(),
                               work.stream.checkpoint->info(match.weight).bytes(),
                               index != nullptr && may_be_ordered(work, *index, from->group)};
     Result<PackedCodes> packed = to.codes->pack(*from, request);
@@ -157,7 +160,8 @@ class Repack final : public Pipe {
       module.zeros = module.zeros || plane.role == PlaneRole::kZeros;
       module.ordered = module.ordered || plane.role == PlaneRole::kIndex;
       module.inputs = module.inputs || plane.role == PlaneRole::kActivations;
-      if (auto result = source == nullptr ? add(work, match, plane) : change(work, to, *source, plane); !result)
+      if (auto result = source == nullptr ? add(work, match, plane) : change(work, to, *source, plane);
+          !result)
         return refused(std::move(result).error());
     }
     TFTF_TRY(check(work, to, match, *from, *packed));
@@ -236,9 +240,8 @@ class Repack final : public Pipe {
                                   ? packed.needs_zero
                                   : "a zero point is " + std::to_string(1u << from.bits) +
                                         ", which has no code of " + std::to_string(from.bits) + " bits";
-      work.stream.checks.push_back(std::make_shared<const PlaneCheck>(
-          PlaneCheck{zeros->tensor, zeros->form, 0, least, std::nullopt,
-                     repack_refusal(work, match, to.id, why)}));
+      work.stream.checks.push_back(std::make_shared<const PlaneCheck>(PlaneCheck{
+          zeros->tensor, zeros->form, 0, least, std::nullopt, repack_refusal(work, match, to.id, why)}));
     }
     work.symmetric = work.symmetric && is_symmetric(work, *zeros);
     return {};
@@ -301,6 +304,14 @@ class Repack final : public Pipe {
   // A configuration that says nothing of the layout, or of another one, is made to.
   Result<void> describe(Stream& stream, const RepackWork& work) const {
     const CodeLayout& codes = *targets_.front()->codes;  // all of a family say it alike
+    stream.section_goes = codes.describes_itself &&
+                          std::all_of(stream.layouts->findings.begin(), stream.layouts->findings.end(),
+                                      [this](const QuantFinding& finding) {
+                                        const QuantFormat* from = find_quant_format(finding.layout);
+                                        return from != nullptr && (target_of(*from) != nullptr ||
+                                                                   std::find(targets_.begin(), targets_.end(),
+                                                                             from) != targets_.end());
+                                      });
     if (codes.config == nullptr) return {};
     std::vector<std::string> plain;
     for (const StreamTensor& tensor : stream.tensors) {
@@ -322,9 +333,8 @@ class Repack final : public Pipe {
     return nullptr;
   }
   bool takes_integers() const {
-    return std::any_of(targets_.begin(), targets_.end(), [](const QuantFormat* to) {
-      return to->codes->kind == CodeKind::kInteger;
-    });
+    return std::any_of(targets_.begin(), targets_.end(),
+                       [](const QuantFormat* to) { return to->codes->kind == CodeKind::kInteger; });
   }
 
   std::string name_;

@@ -19,12 +19,13 @@ constexpr std::string_view kHfQuant = "hf_quant_config.json";
 constexpr std::string_view kQuantisationFiles[] = {"hf_quant_config.json", "quantize_config.json",
                                                    "quant_config.json"};
 
-void edit(ConfigText& config, bool plain_again, std::optional<DType> dtype, const std::string& quantization) {
+void edit(ConfigText& config, bool section_goes, std::optional<DType> dtype,
+          const std::string& quantization) {
   for (const bool nested : {false, true}) {
     const auto path = [nested](std::string_view key) {
       return nested ? std::vector<std::string_view>{"text_config", key} : std::vector<std::string_view>{key};
     };
-    if (plain_again) {
+    if (section_goes) {
       for (const char* key : {"quantization_config", "compression_config", "quantization"})
         config.cut(path(key));
     }
@@ -75,13 +76,13 @@ void add_plain_modules(const Stream& stream, ConfigText& document, std::string_v
 
 Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const TransformRequest& request) {
   SidePlan plan;
-  const bool plain_again = stream.dequantises && left_quantised == 0;
+  const bool section_goes = stream.section_goes || (stream.dequantises && left_quantised == 0);
   std::optional<std::string> config_text;
   const bool new_config = stream.config_file != nullptr || !stream.plain_lists.empty();
   if (const SideFile* file = stream.config_side();
-      file != nullptr && (plain_again || stream.result_dtype || !stream.quantization_config.empty() ||
+      file != nullptr && (section_goes || stream.result_dtype || !stream.quantization_config.empty() ||
                           !stream.config_members.empty() || stream.renamed || new_config)) {
-    if (file->document.error && stream.renamed && !plain_again && !stream.result_dtype &&
+    if (file->document.error && stream.renamed && !section_goes && !stream.result_dtype &&
         stream.quantization_config.empty() && stream.config_members.empty() && !new_config) {
       plan.warnings.push_back(
           "\"config.json\" is not valid JSON, so that no list of modules in it is renamed.");
@@ -93,8 +94,8 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
     }
     ConfigText config{std::string(kConfig), file->document.error ? "{}" : file->text};
     if (stream.renamed) rename_module_lists(stream, config, plan.warnings);
-    edit(config, plain_again, stream.result_dtype, stream.quantization_config);
-    if (!plain_again) add_plain_modules(stream, config, kConfig);
+    edit(config, section_goes, stream.result_dtype, stream.quantization_config);
+    if (!section_goes) add_plain_modules(stream, config, kConfig);
     for (const auto& [path, json] : stream.config_members) config.set({path.begin(), path.end()}, json);
     plan.changes = stream.config_changes;
     plan.changes.insert(plan.changes.end(), config.changes().begin(), config.changes().end());
@@ -103,7 +104,7 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
   // Mistral's own configuration says how its weights are quantised, too.
   std::optional<std::string> params_text;
   if (const SideFile* file = stream.checkpoint->side_file(kParams);
-      plain_again && file != nullptr && !file->document.error) {
+      section_goes && file != nullptr && !file->document.error) {
     ConfigText params{std::string(kParams), file->text};
     edit(params, true, std::nullopt, "");
     for (const ConfigChange& change : params.changes()) plan.changes.push_back(change);
@@ -111,13 +112,13 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
   }
   std::optional<std::string> hf_text;
   if (const SideFile* file = stream.checkpoint->side_file(kHfQuant);
-      !plain_again && file != nullptr && !file->document.error) {
+      !section_goes && file != nullptr && !file->document.error) {
     ConfigText hf{std::string(kHfQuant), file->text};
     add_plain_modules(stream, hf, kHfQuant);
     for (const ConfigChange& change : hf.changes()) plan.changes.push_back(change);
     if (!hf.changes().empty()) hf_text = hf.text();
   }
-  if (plain_again || !stream.quantization_config.empty()) {
+  if (section_goes || !stream.quantization_config.empty()) {
     for (const std::string_view name : kQuantisationFiles) {
       const SideFile* file = stream.checkpoint->side_file(name);
       if (file == nullptr) continue;
@@ -135,7 +136,7 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
     const bool about_quantisation = std::find(std::begin(kQuantisationFiles), std::end(kQuantisationFiles),
                                               file.name) != std::end(kQuantisationFiles);
     // What they say is told by config.json now, or is no longer so.
-    if ((plain_again || !stream.quantization_config.empty()) && about_quantisation) continue;
+    if ((section_goes || !stream.quantization_config.empty()) && about_quantisation) continue;
     if (!file.unreadable.empty()) {
       return Error{.code = ErrorCode::kIoRead,
                    .message = "File " + quote_name(file.name) +

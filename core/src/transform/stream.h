@@ -96,6 +96,7 @@ struct Stream {
   std::map<std::string, std::string> metadata{};
   // What config.json says of the result's layout: a JSON object; empty: nothing new.
   std::string quantization_config{};
+  bool section_goes = false;  // what it says of the input's layouts goes
   bool renamed = false;
   // Members of config.json that follow the tensors: their path, and the value as JSON.
   std::vector<std::pair<std::vector<std::string>, std::string>> config_members{};

@@ -1,6 +1,7 @@
 // Pages that are one table of the core each.
 #include <algorithm>
 
+#include "../../unit/quant/layout_references.h"
 #include "pages.h"
 #include "tftf/base/dtype.h"
 #include "tftf/base/result.h"
@@ -51,6 +52,25 @@ std::string dtypes_page() {
   return out;
 }
 
+namespace {
+
+std::string reference_of(std::string_view layout) {
+  for (const LayoutReference& one : kLayoutReferences) {
+    if (one.layout != layout) continue;
+    switch (one.kind) {
+      case ReferenceKind::kRun:
+        return "run: " + cell(one.text);
+      case ReferenceKind::kFormula:
+        return "formula: " + cell(one.text);
+      case ReferenceKind::kNone:
+        return "none: " + cell(one.text);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string formats_page() {
   std::string out = page_head("Quantised layouts");
   out +=
@@ -60,14 +80,20 @@ std::string formats_page() {
       "it. *Repacked to*: "
       "`tftf repack --to ID` keeps the codes bit for bit and changes the container. Layouts that are neither "
       "are left as "
-      "they are, and the account of a command says so.\n\n"
-      "| id | what it is | read | written | repacked to |\n|---|---|---|---|---|\n";
+      "they are, and the account of a command says so. *Reference*: what the decoder of a layout that is "
+      "read "
+      "is held against "
+      "to the last bit: bytes that the producer's own code has made, a formula of its source where that runs "
+      "on a GPU only, or "
+      "none.\n\n"
+      "| id | what it is | read | written | repacked to | reference |\n|---|---|---|---|---|---|\n";
   for (const QuantFormat* format : quant_formats()) {
     std::string targets;
     for (const QuantFormat* target : repack_targets(*format))
       targets += (targets.empty() ? "" : ", ") + code(target->id);
     out += "| " + code(format->id) + " | " + cell(format->title) + " | " + (format->read() ? "yes" : "") +
-           " | " + (format->written() ? "yes" : "") + " | " + targets + " |\n";
+           " | " + (format->written() ? "yes" : "") + " | " + targets + " | " + reference_of(format->id) +
+           " |\n";
   }
   return out;
 }

@@ -1,4 +1,5 @@
 // QT300 to QT349: the declared quantisation against what is stored. For each a folder where it is reported and one where not.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -218,6 +219,20 @@ TEST_CASE("exclusions without end do not take time without end") {
       tensors.push_back({module + ".weight_scale_inv", "F32", {1, 1}, std::string("\0\0\x80\x3f", 4)});
   }
   CHECK(qt(fp8({{"modules_to_not_convert", list}}), tensors).empty());
+}
+
+TEST_CASE("QT300: tensors that do not fit each other, which only opening the module shows") {
+  const std::string q = kFirstLayer + "q_proj";
+  const json modelopt = quantised({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}});
+  const std::string half("\0\0\0\x3f", 4);
+  const auto nvfp4 = [&](const std::string& global, std::vector<uint64_t> shape) {
+    return std::vector<LintTensor>{{q + ".weight", "U8", {24, 32}},
+                                   {q + ".weight_scale", "F8_E4M3", {24, 4}, std::string(96, '8')},
+                                   {q + ".weight_scale_2", "F32", std::move(shape), global}};
+  };
+  CHECK(qt(modelopt, nvfp4(half, {})).empty());
+  const Lines broken = qt(modelopt, nvfp4(half + half, {2}));
+  CHECK(std::find(broken.begin(), broken.end(), "QT300 " + q + ".weight") != broken.end());
 }
 
 TEST_CASE("QT300, QT309: what the detection of layouts says") {

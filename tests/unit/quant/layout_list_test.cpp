@@ -2,23 +2,32 @@
 // same elements however they are cut.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <map>
 #include <random>
-#include <set>
 
 #include "data_file.h"
 #include "layout_cases.h"
 #include "layout_references.h"
+#include "layout_values.h"
 #include "tftf/base/json_value.h"
+#include "tftf/container/header.h"
 #include "tftf/quant/undecided.h"
 #include "tftf/quant/weight.h"
+#include "tftf/simd/cast.h"
 
 using namespace tftf;
 
 namespace {
 
-// Ids that a golden set holds a successful `dequant` (or `stats`) case of.
-void add_referenced(const std::string& manifest, std::set<std::string>& ids) {
+// Of the successful `dequant` cases of the golden sets, by layout: how many were made by the producer's own code, and how many
+// by a formula.
+struct GoldenCases {
+  size_t run = 0, formula = 0;
+};
+void add_golden_cases(const std::string& manifest, std::map<std::string, GoldenCases>& found) {
   const JsonDocument json = parse_json(manifest, JsonDialect::kPython);
   REQUIRE_FALSE(json.error);
   const JsonValue* cases = json.root.get("cases");
@@ -29,7 +38,13 @@ void add_referenced(const std::string& manifest, std::set<std::string>& ids) {
     if (one.string("kind") != "ok" || layouts == nullptr || argv == nullptr || argv->elements.empty())
       continue;
     if (argv->elements[0].text != "dequant" || one.get("files") == nullptr) continue;
-    for (const JsonValue& id : layouts->elements) ids.insert(std::string(id.text));
+    const std::string by(one.string("produced_by").value_or(""));
+    const auto begins = [&by](const char* word) { return by.rfind(word, 0) == 0; };
+    const bool formula = begins("formula") || begins("hand-derived") || begins("geometry");
+    for (const JsonValue& id : layouts->elements) {
+      GoldenCases& of = found[std::string(id.text)];
+      ++(formula ? of.formula : of.run);
+    }
   }
 }
 
@@ -54,51 +69,28 @@ struct OpenedCase {
 
 OpenedCase opened(const LayoutCase& one) {
   HeaderModel model(one.tensors, one.config, one.metadata);
-  const LayoutReport report = model.detect();
-  OpenContext context{model.checkpoint(), read_quant_config(model.checkpoint())};
-  Result<Weight> weight = Error{.message = "not found"};
-  for (const QuantFinding& finding : report.findings)
-    for (const QuantMatch& match : finding.matches)
-      if (match.layout == one.layout) weight = open_weight(context, match);
+  Result<Weight> weight = test::open_module(model, one.layout);
   return {std::move(model), std::move(weight)};
 }
 
-// Elements of one tile, decoded in pieces of `step` elements; nothing when its codes are broken.
-std::vector<float> decode(const OpenedCase& one, ElementRange tile, uint64_t step,
-                          const KernelTable& kernels) {
-  const Weight& weight = *one.weight;
-  PartRanges ranges;
-  weight.decoder->reads(weight, tile, ranges);
-  REQUIRE(ranges.size() == weight.reads);
-  std::vector<std::string> held;
-  for (const PartRange& range : ranges) {
-    REQUIRE(range.part < weight.parts.size());
-    const std::string data = one.model.bytes_of(weight.parts[range.part].tensor);
-    std::string bytes;
-    for (uint64_t row = 0; row < range.rows; ++row) {
-      const uint64_t begin = range.offset + row * range.stride;
-      REQUIRE(begin + range.row_bytes <= data.size());
-      bytes += data.substr(static_cast<size_t>(begin), static_cast<size_t>(range.row_bytes));
-    }
-    held.push_back(bytes);
+// A file of the model with its values, as tests/fuzz/packed_folder.h takes it.
+std::string packed(const LayoutCase& one) {
+  std::vector<OutputEntry> entries;
+  std::string data;
+  for (const HeaderTensor& tensor : one.tensors) {
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape});
+    std::string bytes = tensor.bytes;
+    bytes.resize(static_cast<size_t>(element_count(tensor.shape).value_or(0) * dtype_bits(tensor.dtype) / 8));
+    data += bytes;
   }
-  // Aligned as a host's buffers are, and not a byte longer.
-  std::vector<std::vector<std::max_align_t>> aligned;
-  std::vector<const std::byte*> bytes;
-  for (const std::string& part : held) {
-    aligned.emplace_back(part.size() / sizeof(std::max_align_t) + 1);
-    std::memcpy(aligned.back().data(), part.data(), part.size());
-    bytes.push_back(reinterpret_cast<const std::byte*>(aligned.back().data()));
-  }
-  const uint64_t size = weight.decoder->scratch == nullptr ? 0 : weight.decoder->scratch(weight, tile.count);
-  std::vector<std::max_align_t> scratch(static_cast<size_t>(size / sizeof(std::max_align_t) + 1));
-  const DecodeTask task{kernels, tile, bytes, reinterpret_cast<std::byte*>(scratch.data())};
-  if (weight.decoder->begin != nullptr && !weight.decoder->begin(weight, task)) return {};
-  std::vector<float> out(static_cast<size_t>(tile.count));
-  for (uint64_t at = 0; at < tile.count; at += step) {
-    const ElementRange piece{tile.first + at, std::min(step, tile.count - at)};
-    weight.decoder->decode(weight, task, piece, DType::F32, reinterpret_cast<std::byte*>(out.data() + at));
-  }
+  const Result<std::string> header = write_header(entries, one.metadata, HeaderForm::kTftf);
+  REQUIRE(header.ok());
+  std::string out = "model.safetensors\x1d" + *header + data;
+  if (!one.config.empty())
+    out +=
+        "\x1c\x1c\x1c\x1c"
+        "config.json\x1d" +
+        one.config;
   return out;
 }
 
@@ -106,25 +98,64 @@ bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
+std::string seed_path(const LayoutCase& one) { return "/fuzz/corpus/layout/" + std::string(one.layout); }
+
 }  // namespace
 
-TEST_CASE("every layout that is read has reference bytes, or says why not") {
-  std::set<std::string> ids;
+TEST_CASE("every layout that is read says where its reference bytes come from, and the golden cases agree") {
+  std::map<std::string, GoldenCases> found;
   for (const char* set : {"quant", "quant2"})
-    add_referenced(tftf_test::read_data(std::string("/golden/") + set + "/manifest.json"), ids);
+    add_golden_cases(tftf_test::read_data(std::string("/golden/") + set + "/manifest.json"), found);
   for (const QuantFormat* format : quant_formats()) {
     INFO(format->id);
-    if (!format->read()) continue;
-    const bool excused = std::any_of(std::begin(kLayoutsWithoutReference), std::end(kLayoutsWithoutReference),
-                                     [&](const auto& one) { return one.layout == format->id; });
-    // colibri's and compressed-tensors' references are sets of their own, in the forms of their tools.
-    const bool own_set = format->id.substr(0, 8) == "colibri-" || format->id.substr(0, 3) == "ct-";
-    CHECK((ids.count(std::string(format->id)) > 0 || own_set || excused));
+    const auto said = std::count_if(std::begin(kLayoutReferences), std::end(kLayoutReferences),
+                                    [&](const auto& one) { return one.layout == format->id; });
+    CHECK(said == (format->read() ? 1 : 0));
   }
-  for (const auto& one : kLayoutsWithoutReference) {
+  for (const LayoutReference& one : kLayoutReferences) {
     INFO(one.layout);
     CHECK(find_quant_format(one.layout) != nullptr);
-    CHECK(ids.count(std::string(one.layout)) == 0);
+    CHECK_FALSE(one.text.empty());
+    if (one.layout.substr(0, 8) == "colibri-" || one.layout.substr(0, 3) == "ct-") continue;
+    const GoldenCases cases = found[std::string(one.layout)];
+    if (one.kind == ReferenceKind::kRun) CHECK(cases.run > 0);
+    if (one.kind == ReferenceKind::kFormula) CHECK((cases.run == 0 && cases.formula > 0));
+    if (one.kind == ReferenceKind::kNone) CHECK(cases.run + cases.formula == 0);
+  }
+}
+
+// TFTF_WRITE_SEEDS=1 writes them.
+TEST_CASE("every layout that is read has its smallest model as a seed for the fuzzer") {
+  const bool writes = std::getenv("TFTF_WRITE_SEEDS") != nullptr;
+  for (const LayoutCase& one : layout_cases()) {
+    if (!find_quant_format(one.layout)->read()) continue;
+    INFO(one.layout << ": TFTF_WRITE_SEEDS=1 tftf_unit_tests '[#layout_list_test]' writes the seeds anew");
+    const std::string seed = packed(with_values(one, 5));
+    if (writes) std::ofstream(TFTF_TEST_DATA + seed_path(one), std::ios::binary) << seed;
+    CHECK((tftf_test::read_data(seed_path(one)) == seed));
+  }
+}
+
+TEST_CASE("a decoder that rounds gives what a cast of its F32 gives, by every kernel table") {
+  for (const LayoutCase& plain : layout_cases()) {
+    if (!find_quant_format(plain.layout)->read() || plain.layout == kUndecidedNvfp4) continue;
+    if (plain.layout == "colibri-int4-rans256-g0") continue;
+    INFO(plain.layout);
+    const OpenedCase one = opened(with_values(plain, 6));
+    REQUIRE(one.weight.ok());
+    const Weight& weight = *one.weight;
+    if (!weight.decoder->rounds) continue;
+    const ElementRange all{0, weight.elements};
+    const std::string wide = test::decode_tile(one.model, weight, all, weight.elements, scalar_kernels());
+    for (const DType to : {DType::BF16, DType::F16}) {
+      std::string narrow(wide.size() / 2, '\0');
+      cast(scalar_kernels(), DType::F32, to, reinterpret_cast<const std::byte*>(wide.data()),
+           reinterpret_cast<std::byte*>(narrow.data()), weight.elements);
+      for (const KernelTable* kernels : available_kernels()) {
+        INFO(kernels->name << " " << dtype_name(to));
+        CHECK((test::decode_tile(one.model, weight, all, weight.unit * 3, *kernels, to) == narrow));
+      }
+    }
   }
 }
 
@@ -151,7 +182,8 @@ TEST_CASE("a part of another shape is refused, or nothing is read beyond it") {
         // The codes and their other parts may fit each other in the new size; then nothing reads beyond them.
         const Weight& weight = *opened_case.weight;
         if (weight.elements == 0) continue;
-        (void)decode(opened_case, {0, weight.elements}, weight.elements, scalar_kernels());
+        (void)test::tile_values(opened_case.model, weight, {0, weight.elements}, weight.elements,
+                                scalar_kernels());
       }
     }
   }
@@ -171,7 +203,8 @@ TEST_CASE("a weight decodes to the same elements however it is cut, by every ker
     REQUIRE(weight.elements > 0);
     CHECK(element_count(weight.shape) == weight.elements);
     CHECK(weight.unit > 0);
-    const std::vector<float> all = decode(one, {0, weight.elements}, weight.elements, scalar_kernels());
+    const std::vector<float> all =
+        test::tile_values(one.model, weight, {0, weight.elements}, weight.elements, scalar_kernels());
     REQUIRE(all.size() == weight.elements);
     CHECK(std::any_of(all.begin(), all.end(), [](float x) { return x != 0.0f; }));
     const uint64_t unit = std::max(weight.unit, weight.tile_unit);
@@ -180,7 +213,8 @@ TEST_CASE("a weight decodes to the same elements however it is cut, by every ker
         std::vector<float> joined;
         for (uint64_t first = 0; first < weight.elements; first += unit * units) {
           const ElementRange tile{first, std::min(unit * units, weight.elements - first)};
-          const std::vector<float> part = decode(one, tile, weight.unit * 2, *kernels);
+          const std::vector<float> part =
+              test::tile_values(one.model, weight, tile, weight.unit * 2, *kernels);
           joined.insert(joined.end(), part.begin(), part.end());
         }
         INFO(kernels->name << ", tiles of " << units << " units");

@@ -1,31 +1,128 @@
-// Layouts that are read and have no reference bytes of their producer's own code among the golden cases, each with the
-// reason and what stands in for them.
+// Where the reference bytes of each layout that is read come from: what docs/formats.md says, and layout_list_test.cpp holds
+// against the golden cases. colibri and compressed-tensors have sets of their own, in the forms of their tools.
 #pragma once
 
 #include <string_view>
 
 namespace tftf {
 
-struct LayoutWithoutReference {
-  std::string_view layout;
-  std::string_view reason;
+enum class ReferenceKind {
+  kRun,      // made by the producer's own code: `text` names it
+  kFormula,  // computed by the formula of the producer's source, which was not run: `text` names it
+  kNone,     // no golden case: `text` says why, and what stands in for one
 };
 
-inline constexpr LayoutWithoutReference kLayoutsWithoutReference[] = {
-    {"colibri-int4-rans256-g0", "its records must decode to the bytes of int4-row, which have references"},
-    {"modelopt-fp8-channel", "one product, as modelopt-fp8, with a scale per row"},
-    {"modelopt-int8", "one product, as comfy-int8, which has references"},
-    {"deepseek-v4-fp4", "the codes of modelopt-mxfp4, which has references, in tensors of another name"},
-    {"comfy-convrot-w4a4", "the rotation of comfy-int8, which has references, over nibbles"},
-    {"quark-mxfp6-e3m2",
-     "the order of quark-mxfp6-e2m3, which has references, with the other table of values"},
-    {"torchao-intx", "the decoder of torchao-int8, which has one; tests/unit/quant/method_layouts_test.cpp"},
-    {"torchao-int4", "packed on a GPU only; tests/unit/quant/method_formulas_test.cpp"},
-    {"mlx-mxfp8", "MLX runs on Apple's machines; tests/unit/quant/method_formulas_test.cpp"},
-    {"mlx-nvfp4", "MLX runs on Apple's machines; tests/unit/quant/method_formulas_test.cpp"},
-    {"gemma-int2", "no file of it is seen; tests/unit/quant/method_formulas_test.cpp"},
-    {"quanto-qfloat8", "no file of it is seen; tests/unit/quant/method_formulas_test.cpp"},
-    {"quanto-qint2", "no file of it is seen; tests/unit/quant/method_formulas_test.cpp"},
+struct LayoutReference {
+  std::string_view layout;
+  ReferenceKind kind;
+  std::string_view text;
+};
+
+inline constexpr LayoutReference kLayoutReferences[] = {
+    {"quark-mxfp4", ReferenceKind::kRun, "amd/Quark 1d27b558"},
+    {"quark-mxfp6-e2m3", ReferenceKind::kRun, "amd/Quark 1d27b558"},
+    {"quark-mxfp6-e3m2", ReferenceKind::kNone,
+     "the order of quark-mxfp6-e2m3, which has a reference, with the other table of values"},
+    {"quark-fp8", ReferenceKind::kFormula, "amd/Quark 1d27b558"},
+    {"quark-int4", ReferenceKind::kRun, "amd/Quark 1d27b558"},
+    {"fbgemm-fp8", ReferenceKind::kFormula, "huggingface/transformers"},
+    {"autoround-mxint4", ReferenceKind::kNone,
+     "the decoder of MXFP4 with a table of quarters; tests/unit/quant/autoround_test.cpp"},
+    {"autoround-nvfp4-e5m3", ReferenceKind::kRun, "intel/auto-round b9f3d007"},
+    {"torchao-float8", ReferenceKind::kRun, "pytorch/ao 36027d82"},
+    {"torchao-int8", ReferenceKind::kRun, "pytorch/ao 36027d82"},
+    {"torchao-intx", ReferenceKind::kNone,
+     "the decoder of torchao-int8, which has a reference; tests/unit/quant/method_layouts_test.cpp"},
+    {"torchao-int4", ReferenceKind::kNone, "packed on a GPU only; tests/unit/quant/method_formulas_test.cpp"},
+    {"torchao-mx", ReferenceKind::kRun, "pytorch/ao 36027d82"},
+    {"torchao-nvfp4", ReferenceKind::kRun, "pytorch/ao 36027d82"},
+    {"comfy-fp8", ReferenceKind::kRun, "Comfy-Org/comfy-kitchen 7d86acf"},
+    {"comfy-mxfp8", ReferenceKind::kRun, "Comfy-Org/comfy-kitchen 7d86acf"},
+    {"comfy-nvfp4", ReferenceKind::kRun, "Comfy-Org/comfy-kitchen 7d86acf"},
+    {"comfy-int8", ReferenceKind::kRun, "Comfy-Org/comfy-kitchen 7d86acf"},
+    {"comfy-convrot-w4a4", ReferenceKind::kNone,
+     "the rotation of comfy-int8, which has a reference, over nibbles"},
+    {"comfy-w4a8", ReferenceKind::kRun, "Comfy-Org/comfy-kitchen 7d86acf"},
+    {"comfy-awq-w4a16", ReferenceKind::kFormula, "Comfy-Org/comfy-kitchen 7d86acf"},
+    {"comfy-scaled-fp8", ReferenceKind::kRun, "Comfy-Org/comfy-kitchen 7d86acf"},
+    {"colibri-int8-row", ReferenceKind::kRun, "JustVugg/colibri (tests/golden/colibri)"},
+    {"colibri-int4-row", ReferenceKind::kRun, "JustVugg/colibri (tests/golden/colibri)"},
+    {"colibri-int2-row", ReferenceKind::kRun, "JustVugg/colibri (tests/golden/colibri)"},
+    {"colibri-int4-grouped", ReferenceKind::kRun, "JustVugg/colibri (tests/golden/colibri)"},
+    {"colibri-int3-g64", ReferenceKind::kRun, "JustVugg/colibri (tests/golden/colibri)"},
+    {"colibri-e8-iq3-lattice", ReferenceKind::kRun, "JustVugg/colibri (tests/golden/colibri)"},
+    {"colibri-fp8-e4m3-b128", ReferenceKind::kRun, "JustVugg/colibri (tests/golden/colibri)"},
+    {"colibri-int4-rans256-g0", ReferenceKind::kNone,
+     "its records must decode to the bytes of colibri-int4-row, which has references"},
+    {"gemma-int8", ReferenceKind::kRun, "huggingface/transformers 9e253b0a"},
+    {"gemma-int4", ReferenceKind::kRun, "huggingface/transformers 9e253b0a"},
+    {"gemma-int2", ReferenceKind::kNone, "no file of it is seen; tests/unit/quant/method_formulas_test.cpp"},
+    {"bitnet", ReferenceKind::kRun, "huggingface/transformers 0b4060e7"},
+    {"hqq", ReferenceKind::kRun, "dropbox/hqq d88a488e"},
+    {"aqlm", ReferenceKind::kRun, "Vahe1994/AQLM e79a896e"},
+    {"vptq", ReferenceKind::kRun, "microsoft/VPTQ 950716d7"},
+    {"quanto-qint8", ReferenceKind::kRun, "huggingface/optimum-quanto e33f8202"},
+    {"quanto-qfloat8", ReferenceKind::kNone,
+     "no file of it is seen; tests/unit/quant/method_formulas_test.cpp"},
+    {"quanto-qint4", ReferenceKind::kRun, "huggingface/optimum-quanto e33f8202"},
+    {"quanto-qint2", ReferenceKind::kNone,
+     "no file of it is seen; tests/unit/quant/method_formulas_test.cpp"},
+    {"bnb-nf4", ReferenceKind::kRun, "bitsandbytes-foundation/bitsandbytes 95f9af30"},
+    {"bnb-fp4", ReferenceKind::kRun, "bitsandbytes-foundation/bitsandbytes 95f9af30"},
+    {"bnb-int8", ReferenceKind::kRun, "bitsandbytes-foundation/bitsandbytes 95f9af30"},
+    {"gptq-v1", ReferenceKind::kRun,
+     "AutoGPTQ/AutoGPTQ 9f7d370, ModelCloud/GPTQModel f4c327a1, intel/auto-round b9f3d007"},
+    {"gptq-v2", ReferenceKind::kRun,
+     "AutoGPTQ/AutoGPTQ 9f7d370, ModelCloud/GPTQModel f4c327a1, intel/auto-round b9f3d007"},
+    {"awq-gemm", ReferenceKind::kRun, "casper-hansen/AutoAWQ 88e4c76, intel/auto-round b9f3d007"},
+    {"awq-gemv", ReferenceKind::kRun, "casper-hansen/AutoAWQ 88e4c76"},
+    {"mxfp8", ReferenceKind::kFormula, "huggingface/transformers 1e8f1473"},
+    {"modelopt-mxfp8", ReferenceKind::kFormula, "huggingface/transformers 1e8f1473"},
+    {"ct-pack-quantized", ReferenceKind::kRun,
+     "vllm-project/compressed-tensors (tests/golden/compressed-tensors)"},
+    {"ct-int-quantized", ReferenceKind::kRun,
+     "vllm-project/compressed-tensors (tests/golden/compressed-tensors)"},
+    {"ct-float-quantized", ReferenceKind::kRun,
+     "vllm-project/compressed-tensors (tests/golden/compressed-tensors)"},
+    {"ct-naive-quantized", ReferenceKind::kRun,
+     "vllm-project/compressed-tensors (tests/golden/compressed-tensors)"},
+    {"ct-nvfp4-pack-quantized", ReferenceKind::kRun,
+     "vllm-project/compressed-tensors (tests/golden/compressed-tensors)"},
+    {"ct-mxfp4-pack-quantized", ReferenceKind::kRun,
+     "vllm-project/compressed-tensors (tests/golden/compressed-tensors)"},
+    {"ct-mxfp8-quantized", ReferenceKind::kRun,
+     "vllm-project/compressed-tensors (tests/golden/compressed-tensors)"},
+    {"ct-marlin-24", ReferenceKind::kRun,
+     "vllm-project/compressed-tensors (tests/golden/compressed-tensors)"},
+    {"ct-sparse-bitmask", ReferenceKind::kRun,
+     "vllm-project/compressed-tensors (tests/golden/compressed-tensors)"},
+    {"ct-sparse-24-bitmask", ReferenceKind::kRun,
+     "vllm-project/compressed-tensors (tests/golden/compressed-tensors)"},
+    {"ct-dense", ReferenceKind::kRun, "vllm-project/compressed-tensors (tests/golden/compressed-tensors)"},
+    {"gpt-oss-mxfp4", ReferenceKind::kRun, "openai/gpt-oss 7b58334, huggingface/transformers 0189b1d0"},
+    {"mlx-affine", ReferenceKind::kFormula, "ml-explore/mlx 846d1762"},
+    {"mlx-mxfp4", ReferenceKind::kFormula, "ml-explore/mlx 846d1762"},
+    {"mlx-mxfp8", ReferenceKind::kNone,
+     "MLX runs on Apple's machines; tests/unit/quant/method_formulas_test.cpp"},
+    {"mlx-nvfp4", ReferenceKind::kNone,
+     "MLX runs on Apple's machines; tests/unit/quant/method_formulas_test.cpp"},
+    {"metal-affine", ReferenceKind::kRun, "huggingface/transformers 26f6107c"},
+    {"prism-1bit", ReferenceKind::kRun, "huggingface/transformers 6ed74f11"},
+    {"fp8-block", ReferenceKind::kFormula, "deepseek-ai/DeepSeek-V3 9b4e978, ModelCloud/GPTQModel f4c327a1"},
+    {"deepseek-v4-fp8", ReferenceKind::kFormula, "deepseek-ai/DeepSeek-V3 9b4e978"},
+    {"deepseek-v4-fp4", ReferenceKind::kNone,
+     "the codes of modelopt-mxfp4, which has a reference, in tensors of another name"},
+    {"modelopt-fp8", ReferenceKind::kRun, "NVIDIA/Model-Optimizer a2fbac7b"},
+    {"modelopt-fp8-channel", ReferenceKind::kNone, "one product, as modelopt-fp8, with a scale per row"},
+    {"modelopt-fp8-block", ReferenceKind::kRun, "NVIDIA/Model-Optimizer a2fbac7b"},
+    {"modelopt-int8", ReferenceKind::kNone, "one product, as comfy-int8, which has a reference"},
+    {"modelopt-int4-awq", ReferenceKind::kRun, "NVIDIA/Model-Optimizer a2fbac7b"},
+    {"modelopt-nvfp4", ReferenceKind::kRun, "NVIDIA/Model-Optimizer a2fbac7b"},
+    {"modelopt-mxfp4", ReferenceKind::kRun, "NVIDIA/Model-Optimizer a2fbac7b"},
+    {"nvfp4-ambiguous", ReferenceKind::kRun,
+     "NVIDIA/Model-Optimizer a2fbac7b, Comfy-Org/comfy-kitchen 7d86acf"},
+    {"fp8-scaled", ReferenceKind::kFormula, "intel/auto-round b9f3d007"},
+    {"fp8-unscaled", ReferenceKind::kFormula, "a cast: the codes are the values"},
 };
 
 }  // namespace tftf

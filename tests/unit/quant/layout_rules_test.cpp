@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "header_model.h"
+#include "layout_cases.h"
 #include "quant/gptq_zeros.h"
 #include "quant/layout_scan.h"
 #include "quant/scale_shape.h"
@@ -351,4 +352,50 @@ TEST_CASE("small values are bounded, and lie inside the file") {
   failing.fail(wanted[0]);
   CHECK_FALSE(failing.get({0, 0}));
   CHECK_FALSE(failing.pending({0, 0}));
+}
+
+TEST_CASE("what only opening a module shows is told without opening it for its values") {
+  struct Misfit {
+    const char *layout, *tensor;
+    Shape shape;
+    const char* says;
+  };
+  const std::vector<Misfit> misfits = {
+      {"comfy-nvfp4", "m.weight_scale", {128, 8}, "in tiles of 128 x 4"},
+      {"comfy-mxfp8", "m.weight_scale", {256, 4}, "in tiles of 128 x 4"},
+      {"modelopt-nvfp4", "m.weight_scale_2", {2}, "not one F32 per matrix"},
+      {"bnb-nf4", "m.weight", {60, 1}, "bytes of codes"},
+  };
+  for (const Misfit& misfit : misfits)
+    for (LayoutCase one : layout_cases()) {
+      if (one.layout != misfit.layout) continue;
+      INFO(misfit.layout);
+      const HeaderModel sound(one.tensors, one.config, one.metadata);
+      CHECK(geometry_problems(sound.checkpoint(), sound.detect()).empty());
+      for (HeaderTensor& tensor : one.tensors)
+        if (tensor.name == misfit.tensor) tensor.shape = misfit.shape;
+      const HeaderModel broken(one.tensors, one.config, one.metadata);
+      const LayoutReport report = broken.detect();
+      std::vector<QuantProblem> problems = geometry_problems(broken.checkpoint(), report);
+      problems.insert(problems.end(), report.problems.begin(), report.problems.end());
+      REQUIRE(problems.size() == 1);
+      CHECK(problems[0].what.find(misfit.says) != std::string::npos);
+      CHECK(problems[0].what.find("Module") == std::string::npos);
+    }
+}
+
+TEST_CASE("torchao's early spelling is named and not read") {
+  const std::vector<HeaderTensor> tensors = {{"m.weight:qdata", DType::F8_E4M3, {8, 8}},
+                                             {"m.weight:scale", DType::F32, {8, 1}},
+                                             {"m.bias:data", DType::BF16, {8}}};
+  const Metadata metadata = {{"tensor_names", R"(["m.weight", "m.bias"])"},
+                             {"m.weight:tensor_type", "<class 'torchao.quantization.Float8Tensor'>"},
+                             {"m.bias:tensor_type", "<class 'torch.Tensor'>"}};
+  CHECK(problem(HeaderModel(tensors, {}, metadata))
+            .find("m.weight: the metadata has torchao's early spelling") == 0);
+  // Without its parts, or without the list of names, it is no model of torchao.
+  const LayoutReport plain = HeaderModel({tensors[2]}, {}, metadata).detect();
+  CHECK(plain.problems.empty());
+  CHECK(plain.notes.size() == 1);
+  CHECK(HeaderModel({tensors[2]}, {}, {metadata[2]}).detect().notes.empty());
 }

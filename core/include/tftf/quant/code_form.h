@@ -54,10 +54,11 @@ struct PlaneForm {
 
 // Codes of one kind mean the same values under the same scales in every layout of that kind.
 enum class CodeKind : uint8_t {
-  kInteger,  // (code - zero) * scale, codes and zeros from 0, scales by groups of inputs
-  kFp8,      // E4M3 * scale, scales by blocks of rows and columns
-  kFp4,      // E2M1 * scale * global scale, scales by groups of inputs
-  kLattice,  // points of a lattice
+  kInteger,    // (code - zero) * scale, codes and zeros from 0, scales by groups of inputs
+  kFp8,        // E4M3 * scale, scales by blocks of rows and columns
+  kScaledFp8,  // E4M3 or E5M2 * scale, scales that say by their shape what they multiply
+  kFp4,        // E2M1 * scale * global scale, scales by groups of inputs
+  kLattice,    // points of a lattice
 };
 
 enum class PlaneRole : uint8_t {
@@ -69,6 +70,7 @@ enum class PlaneRole : uint8_t {
   kActivations,  // a scale of what is multiplied with the weight
   kPreScale,     // a factor for each input
   kShape,        // of the weight, which only some containers write down
+  kText,         // what the layout says of the module
 };
 
 struct CodePlane {
@@ -89,11 +91,12 @@ struct CodePlane {
 
 struct CodeForm {
   CodeKind kind{};
-  uint32_t bits = 0;       // of a code
-  uint64_t outputs = 0;    // N
-  uint64_t inputs = 0;     // K
-  uint64_t group = 0;      // inputs of a scale, where scales go by groups; the last may be short
-  uint64_t block[2] = {};  // outputs and inputs of a scale, where they go by blocks
+  uint32_t bits = 0;            // of a code
+  uint64_t outputs = 0;         // N
+  uint64_t inputs = 0;          // K
+  uint64_t group = 0;           // inputs of a scale, where scales go by groups; the last may be short
+  uint64_t block[2] = {};       // outputs and inputs of a scale, where they go by blocks
+  bool full_precision = false;  // ComfyUI is told to multiply with the weight in full precision
   std::vector<CodePlane> planes{};
   const CodePlane* find(PlaneRole role) const {
     for (const CodePlane& plane : planes)
@@ -152,6 +155,10 @@ struct CodeLayout {
   // What belongs to the source's layout and to no module (scales of a key-value cache) is refused: nothing here would say
   // what it means.
   bool refuses_extras = false;
+  // Its modules describe themselves: what config.json and its like say of another layout goes.
+  bool describes_itself = false;
+  // What belongs to the layout and to no module (a marker, scales of plain weights) has no place in another.
+  bool extras_go = false;
 };
 
 // Why values have no place: what pack() returns.

@@ -24,7 +24,8 @@ struct QuantFamily {
 std::span<const QuantFamily* const> quant_families();
 // All layouts, in that order.
 std::span<const QuantFormat* const> quant_formats();
-// By id; null when unknown. "colibri-fp8" is "colibri-fp8-e4m3-b128", "gptq" is "gptq-v1", "awq" is "awq-gemm".
+// By id; null when unknown. "colibri-fp8" is "colibri-fp8-e4m3-b128", "gptq" is "gptq-v1", "awq" is "awq-gemm", "comfy-quant" is
+// "comfy-fp8".
 const QuantFormat* find_quant_format(std::string_view id);
 
 // QuantProblem::layout of codes that nobody has claimed, in a model whose configuration names a method.
@@ -42,5 +43,9 @@ LayoutReport detect_layouts(const Checkpoint& checkpoint, SmallValues& values);
 
 // What `lint` says beside the problems of a report, of a model in compressed-tensors: its configuration against its modules.
 std::vector<QuantRemark> compressed_tensors_remarks(const Checkpoint& checkpoint, const LayoutReport& report);
+
+// Of the modules that were found: those whose tensors do not fit each other, which only opening them shows. The words are
+// those that `dequant` refuses with. A module that lacks a decision or a configuration is none of these.
+std::vector<QuantProblem> geometry_problems(const Checkpoint& checkpoint, const LayoutReport& report);
 
 }  // namespace tftf

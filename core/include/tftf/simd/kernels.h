@@ -55,6 +55,25 @@ struct QuotientRun {
   float lowest = 0.0f, highest = 0.0f;
 };
 
+// Groups of codes of four bits, each looked up in a table of sixteen values of 16 bits. The codes of group g begin at
+// codes + g * stride; values follow each other at out.
+struct NibbleLookup {
+  const uint16_t* tables = nullptr;  // one behind the other
+  const uint8_t* which = nullptr;    // the table of each group; null: group g has table g
+  const std::byte* codes = nullptr;
+  uint64_t groups = 0, group_bytes = 0, stride = 0;
+  bool high_first = false;  // of the two codes in a byte
+  std::byte* out = nullptr;
+};
+
+// A matrix of 16-bit values, its rows so many bytes apart, to its columns as rows.
+struct Transposition {
+  const std::byte* in = nullptr;
+  uint64_t in_stride = 0, rows = 0, columns = 0;
+  std::byte* out = nullptr;
+  uint64_t out_stride = 0;
+};
+
 struct KernelTable {
   const char* name;
 
@@ -120,6 +139,10 @@ struct KernelTable {
   // right, the lowest index on ties), error = sum of db * db * n - 2 * db * dot over the fours. Gives the first c with
   // the smallest error, and its eight indices. Finite input.
   uint32_t (*search_e8)(const float* magnitudes, float d, uint8_t* indices) noexcept;
+
+  // Moves bits alone.
+  void (*look_up_nibbles)(const NibbleLookup& task) noexcept;
+  void (*transpose_16)(const Transposition& task) noexcept;
 };
 
 const KernelTable& scalar_kernels() noexcept;

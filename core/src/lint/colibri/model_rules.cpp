@@ -1,7 +1,9 @@
 // A container against the model that it is to be: layers, experts, MTP, shards (spec colibri 5, 6.3).
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "checkpoint/file_names.h"
 #include "lint/colibri/rules.h"
 #include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
@@ -152,23 +154,11 @@ void check_experts(FileFindings& findings, const ColibriInput& input) {
   }
 }
 
-// "out-mtp-00003.safetensors" → "out-mtp", 3.
-std::optional<std::pair<std::string, uint64_t>> shard_number(std::string_view name) {
-  if (!starts_with(name, "out-") || !ends_with(name, ".safetensors")) return std::nullopt;
-  name.remove_suffix(12);
-  const size_t dash = name.rfind('-');
-  const std::string_view digits = name.substr(dash + 1);
-  if (dash < 3 || digits.size() != 5 || !std::all_of(digits.begin(), digits.end(), is_digit))
-    return std::nullopt;
-  uint64_t number = 0;
-  for (const char digit : digits) number = number * 10 + static_cast<uint64_t>(digit - '0');
-  return std::pair(std::string(name.substr(0, dash)), number);
-}
-
 void check_shard_numbers(FileFindings& findings, const ColibriInput& input) {
   std::map<std::string, std::set<uint64_t>> families;
   for (const std::string& name : input.shard_names)
-    if (const auto shard = shard_number(name)) families[shard->first].insert(shard->second);
+    if (const auto shard = parse_container_name(name))
+      families[std::string(shard->prefix)].insert(shard->number);
   for (const auto& [prefix, numbers] : families) {
     std::vector<std::string> runs;
     uint64_t next = 0;

@@ -76,7 +76,10 @@ void report_layout_problems(FileFindings& out, const QuantFacts& facts, const La
     for (const QuantMatch& match : finding.matches)
       if (layout.count++ == 0 || match.module < layout.first) layout.first = match.module;
   }
-  for (const QuantProblem& problem : report.problems) {
+  std::vector<QuantProblem> problems = report.problems;
+  for (QuantProblem& problem : geometry_problems(*facts.checkpoint, report))
+    problems.push_back(std::move(problem));
+  for (const QuantProblem& problem : problems) {
     // Nothing is wrong with a file because we do not read it.
     if (problem.layout == kUnreadLayout) continue;
     std::string_view module = problem.module;
