@@ -146,7 +146,7 @@ AdapterOutcome check_adapter_folder(Diagnostics& findings, const Tree& tree, con
     const TreeFile* file = tree.file_in(folder, name);
     if (!file || !file->sound()) continue;
     FindingList families(std::string(file->path), HeaderOptions().max_findings);
-    check_adapter_family(families, file->scan->header, config_file != nullptr);
+    check_adapter_family(families, file->scan->header, true);  // LO001 tells that there is no configuration
     append(findings, families);
   }
   if (!config_file) {
