@@ -225,8 +225,8 @@ constexpr CommandExample kAdapterConvertExamples[] = {
     {"tftf adapter convert -i style.safetensors --to peft -o style-peft",
      "a folder with adapter_config.json"},
     {"tftf adapter convert -i adapter --to mlx -o adapter-mlx"},
-    {"tftf adapter convert -i adapter --to kohya --allow-partial --dry-run -o out.safetensors",
-     "what would be left out?"}};
+    {"tftf adapter convert -i style.safetensors --to comfy --base-family sd1 --dry-run -o out",
+     "the plan and the coverage, nothing written"}};
 
 constexpr CommandInfo kAdapterCommands[] = {
     {.path = "adapter",
