@@ -11,8 +11,6 @@
 namespace tftf::converting {
 namespace {
 
-using P = AdapterPart;
-
 struct PeftSpelling {
   P part;
   std::string_view suffix;
