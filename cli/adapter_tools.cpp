@@ -55,7 +55,8 @@ Result<ToolRequest> request_of(const CommandLine& line, const ToolSources& sourc
   request.input = std::move(input);
   request.output = line.value("output");
   request.dry_run = line.has("dry-run");
-  if (made.target.single_file) request.single_name = std::filesystem::path(request.output).filename().string();
+  if (made.target.single_file)
+    request.single_name = std::filesystem::path(request.output).filename().string();
   const NativeModel& first = *sources.models.front();
   if (first.checkpoint.listing.kind == ModelListing::Kind::kFolder) {
     Result<NativeListing> folder = list_model(first.folder);
@@ -72,8 +73,8 @@ Result<ToolRequest> request_of(const CommandLine& line, const ToolSources& sourc
   return made;
 }
 
-int run_tool(const Session& session, const CommandLine& line, const ToolSources& sources, const ToolRequest& request,
-             Result<AdapterToolPlan> made) {
+int run_tool(const Session& session, const CommandLine& line, const ToolSources& sources,
+             const ToolRequest& request, Result<AdapterToolPlan> made) {
   if (!made) return session.fail(made.error());
   ExecuteOptions how = execute_options(session);
   how.resume = !line.has("no-resume");
@@ -92,7 +93,8 @@ int run_tool(const Session& session, const CommandLine& line, const ToolSources&
                             .account = [&](const RunReport* done) {
                               return done == nullptr
                                          ? *made->account
-                                         : made->final_account(done->bytes_read, done->bytes_written, done->resumed);
+                                         : made->final_account(done->bytes_read, done->bytes_written,
+                                                               done->resumed);
                             }});
 }
 
@@ -134,8 +136,9 @@ int run_adapter_combine(Session& session, const CommandLine& line) {
   }
   const std::vector<std::string> paths = line.values("input");
   if (paths.size() != options.weights.size()) {
-    return session.fail(usage("Each adapter needs its weight: -i IN -w W; there are " + std::to_string(paths.size()) +
-                              " adapters and " + std::to_string(options.weights.size()) + " weights."));
+    return session.fail(usage("Each adapter needs its weight: -i IN -w W; there are " +
+                              std::to_string(paths.size()) + " adapters and " +
+                              std::to_string(options.weights.size()) + " weights."));
   }
   ToolSources sources;
   std::string names;

@@ -19,7 +19,6 @@ constexpr CommandExample kAdapterInfoExamples[] = {
     {"tftf adapter info loras/", "a line for each adapter of a folder"},
     {"tftf adapter info --json adapter/ | jq .ranks"}};
 
-constexpr std::string_view kAdapterTargets[] = {"peft", "kohya", "diffusers", "comfy", "mlx"};
 constexpr std::string_view kShownAdapter = "ADAPTER";
 constexpr std::string_view kRankMethods[] = {"sv_ratio", "sv_cumulative", "sv_fro"};
 constexpr std::string_view kCombineModes[] = {"concat", "svd", "linear"};
@@ -46,8 +45,11 @@ constexpr CommandOption kToolNoResume{.name = "no-resume",
                                       .kind = OptionKind::kFlag,
                                       .help = "Start anew where an earlier run was interrupted",
                                       .group = kOutputGroup};
-constexpr CommandOption kToolTileSize{
-    .name = "tile-size", .kind = OptionKind::kSize, .shows = "SIZE", .help = "Bytes of one step", .group = ""};
+constexpr CommandOption kToolTileSize{.name = "tile-size",
+                                      .kind = OptionKind::kSize,
+                                      .shows = "SIZE",
+                                      .help = "Bytes of one step",
+                                      .group = ""};
 
 constexpr CommandOption kConvRank{.name = "conv-rank",
                                   .kind = OptionKind::kInteger,
@@ -98,8 +100,9 @@ constexpr CommandOption kCombineOptions[] = {
      .repeatable = true},
     {.name = "mode",
      .kind = OptionKind::kChoice,
-     .help = "concat: exact, the ranks add up; svd: the best result of --rank; linear: the factors themselves "
-             "are added, as PEFT does it, which is no sum of the adapters",
+     .help =
+         "concat: exact, the ranks add up; svd: the best result of --rank; linear: the factors themselves "
+         "are added, as PEFT does it, which is no sum of the adapters",
      .required = true,
      .choices = kCombineModes},
     {.name = "rank",
@@ -119,7 +122,11 @@ constexpr CommandOption kExtractOptions[] = {
      .shows = "MODEL",
      .help = "Model before it was tuned",
      .required = true},
-    {.name = "tuned", .kind = OptionKind::kPath, .shows = "MODEL", .help = "Model afterwards", .required = true},
+    {.name = "tuned",
+     .kind = OptionKind::kPath,
+     .shows = "MODEL",
+     .help = "Model afterwards",
+     .required = true},
     {.name = "rank",
      .kind = OptionKind::kInteger,
      .shows = "N",
@@ -150,6 +157,7 @@ constexpr CommandExample kCombineExamples[] = {
      "the best of rank 4"}};
 constexpr CommandExample kExtractExamples[] = {
     {"tftf adapter extract --original base --tuned merged --rank 4 -o difference"}};
+constexpr std::string_view kAdapterTargets[] = {"peft", "kohya", "diffusers", "comfy", "mlx"};
 
 // A family's id, or what is wrong with it.
 std::string check_family(std::string_view value) {
@@ -264,7 +272,8 @@ constexpr CommandInfo kAdapterCommands[] = {
      .summary = "Add adapters up, each with its weight",
      .options = kCombineOptions,
      .native = true,
-     .about = "The result has the family of the first adapter. A module that one of them lacks counts as zero there.",
+     .about = "The result has the family of the first adapter. A module that one of them lacks counts as "
+              "zero there.",
      .examples = kCombineExamples,
      .status = kConversionStatus},
     {.path = "adapter extract",

@@ -186,8 +186,8 @@ std::string Account::to_text(bool all_names) const {
   }
   if (coverage) {
     text += "coverage: " + counted(ranks.size(), "module") + "; of the input's tensors " +
-            grouped_digits(coverage->mapped) + " mapped, " + grouped_digits(coverage->unmapped) + " unmapped, " +
-            grouped_digits(coverage->dropped) + " dropped\n";
+            grouped_digits(coverage->mapped) + " mapped, " + grouped_digits(coverage->unmapped) +
+            " unmapped, " + grouped_digits(coverage->dropped) + " dropped\n";
   }
   const size_t ranks_shown = all_names ? ranks.size() : std::min(ranks.size(), kShownLines);
   for (size_t i = 0; i < ranks_shown; ++i) {

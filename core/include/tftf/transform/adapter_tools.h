@@ -57,8 +57,9 @@ struct AdapterToolRequest {
   std::string input{};    // as given, for the account
   std::string output{};
   bool dry_run = false;
-  std::string single_name{};        // one file of this name; empty: a folder
-  std::vector<FileEntry> folder{};  // of the first input, when it is a folder: what is copied beside a resized adapter
+  std::string single_name{};  // one file of this name; empty: a folder
+  std::vector<FileEntry>
+      folder{};  // of the first input, when it is a folder: what is copied beside a resized adapter
   uint64_t tile_bytes = kDefaultTileBytes;
 };
 
@@ -84,15 +85,15 @@ enum class CombineMode : uint8_t { kConcat, kSvd, kLinear };
 std::optional<CombineMode> find_combine_mode(std::string_view word);
 struct CombineOptions {
   CombineMode mode = CombineMode::kConcat;
-  std::vector<double> weights{};  // one for each input
+  std::vector<double> weights{};   // one for each input
   std::optional<uint64_t> rank{};  // of kSvd
 };
 // The sum over inputs of weight * s * B * A, in the family of the first input, with scale 1. Refused besides the above:
 // forms other than LoRA, DoRA and biases among them (kRefusedUnsupported), modules of different shapes (kRefusedShape),
 // kLinear with different ranks (kRefusedShape), modules of another family whose names in that of the first are not known
 // (kRefusedUnmatched).
-Result<AdapterToolPlan> plan_combine(std::span<const AdapterInput* const> inputs, const CombineOptions& options,
-                                     const AdapterToolRequest& request);
+Result<AdapterToolPlan> plan_combine(std::span<const AdapterInput* const> inputs,
+                                     const CombineOptions& options, const AdapterToolRequest& request);
 
 struct ExtractOptions {
   uint64_t rank = 1;

@@ -281,7 +281,8 @@ uint64_t write_stack(const KernelTable& kernels, const FactorStack& from, bool s
     const uint64_t some = std::min(kChunk, length - first);
     load_chunk(kernels, from, first, some, w.rows);
     for (uint64_t row = count; row < rank; ++row)
-      for (uint64_t j = 0; j < some; ++j) w.rows[row % count * kRowStride + j] += w.rows[row * kRowStride + j];
+      for (uint64_t j = 0; j < some; ++j)
+        w.rows[row % count * kRowStride + j] += w.rows[row * kRowStride + j];
     infinite += store_chunk(kernels, w.rows, {count, length, first, some, to, rank_last}, out);
   }
   return infinite;

@@ -54,8 +54,8 @@ struct SubspaceScratch {
 };
 
 // Rows of `to` := rows of `by` (count x l) times `from` (l x cols), strip by strip.
-void combine_rows(const KernelTable& kernels, const double* by, uint64_t count, uint64_t l, const double* from,
-                  uint64_t cols, double* to, const SubspaceScratch& s) {
+void combine_rows(const KernelTable& kernels, const double* by, uint64_t count, uint64_t l,
+                  const double* from, uint64_t cols, double* to, const SubspaceScratch& s) {
   for (uint64_t first = 0; first < cols; first += kChunk) {
     const uint64_t some = std::min(kChunk, cols - first);
     multiply(kernels, {.m = count,
@@ -68,8 +68,7 @@ void combine_rows(const KernelTable& kernels, const double* by, uint64_t count, 
                        .panels = s.panels,
                        .out = s.strip,
                        .out_stride = kRowStride});
-    for (uint64_t i = 0; i < count; ++i)
-      std::copy_n(s.strip + i * kRowStride, some, to + i * cols + first);
+    for (uint64_t i = 0; i < count; ++i) std::copy_n(s.strip + i * kRowStride, some, to + i * cols + first);
   }
 }
 
@@ -100,8 +99,8 @@ void orthonormalise(const KernelTable& kernels, uint64_t l, uint64_t cols, const
 }
 
 // What is left of a pass: V are the vectors, Z = V * M^T * M.
-void end_pass(const KernelTable& kernels, const SubspaceShape& shape, bool last, double* state, double* v, double* z,
-              const SubspaceScratch& s) {
+void end_pass(const KernelTable& kernels, const SubspaceShape& shape, bool last, double* state, double* v,
+              double* z, const SubspaceScratch& s) {
   const uint64_t l = shape.block, cols = shape.cols;
   if (!last) {
     // Twice: what the first leaves is orthogonal to half the digits.
@@ -124,7 +123,8 @@ void end_pass(const KernelTable& kernels, const SubspaceShape& shape, bool last,
                      .out_stride = l});
   for (uint64_t i = 0; i < l; ++i)
     for (uint64_t j = i + 1; j < l; ++j) s.gram[i * l + j] = s.gram[j * l + i];
-  if (!symmetric_eigen(s.gram, l, shape.kept, s.values, s.vectors, s.eigen)) std::fill_n(s.vectors, l * l, 0.0);
+  if (!symmetric_eigen(s.gram, l, shape.kept, s.values, s.vectors, s.eigen))
+    std::fill_n(s.vectors, l * l, 0.0);
   for (uint64_t i = 0; i < shape.kept; ++i) {
     double* u = s.vectors + i * l;
     uint64_t largest = 0;
@@ -198,8 +198,8 @@ void add_piece(const KernelTable& kernels, const SubspaceShape& shape, uint64_t 
   end_pass(kernels, shape, number / pieces + 1 == shape.passes, state, v, z, s);
 }
 
-void project_rows(const KernelTable& kernels, const SubspaceShape& shape, const double* state, const double* matrix,
-                  uint64_t count, double* out, uint64_t stride, double* scratch) {
+void project_rows(const KernelTable& kernels, const SubspaceShape& shape, const double* state,
+                  const double* matrix, uint64_t count, double* out, uint64_t stride, double* scratch) {
   const SubspaceScratch s(shape, scratch);
   multiply(kernels, {.m = shape.kept,
                      .k = shape.cols,

@@ -33,7 +33,7 @@ void add_piece(const KernelTable& kernels, const SubspaceShape& shape, uint64_t 
                uint64_t count, double* state, double* scratch);
 
 // out (kept x count, rows `stride` apart) = vectors * matrix^T for `count` rows. Scratch: subspace_scratch().
-void project_rows(const KernelTable& kernels, const SubspaceShape& shape, const double* state, const double* matrix,
-                  uint64_t count, double* out, uint64_t stride, double* scratch);
+void project_rows(const KernelTable& kernels, const SubspaceShape& shape, const double* state,
+                  const double* matrix, uint64_t count, double* out, uint64_t stride, double* scratch);
 
 }  // namespace tftf::lowrank

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "tftf/base/escape.h"
 #include "tftf/base/bytes.h"
+#include "tftf/base/escape.h"
 #include "tftf/simd/cast.h"
 #include "tftf/simd/floats.h"
 #include "tftf/transform/output_layout.h"
@@ -54,14 +54,16 @@ size_t AdapterFile::copy(std::string name, DType dtype, Shape shape, Extent from
 }
 
 size_t AdapterFile::literal(std::string name, DType dtype, Shape shape, std::string bytes) {
-  tensors_.push_back({{std::move(name), dtype, std::move(shape)}, {}, std::move(bytes), Tensor::Kind::kLiteral});
+  tensors_.push_back(
+      {{std::move(name), dtype, std::move(shape)}, {}, std::move(bytes), Tensor::Kind::kLiteral});
   return tensors_.size() - 1;
 }
 
 size_t AdapterFile::scalar(std::string name, DType dtype, double value) {
   std::byte bytes[8], back[8];
   const auto* from = reinterpret_cast<const std::byte*>(&value);
-  const bool floats = dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
+  const bool floats =
+      dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
   bool exact = false;
   if (floats) {
     cast(scalar_kernels(), DType::F64, dtype, from, bytes, 1);
@@ -162,16 +164,20 @@ std::string adapter_file_name(AdapterFamily family) {
   }
 }
 
-bool keeps_configuration(AdapterFamily family) { return is_peft_family(family) || family == AdapterFamily::kMlx; }
+bool keeps_configuration(AdapterFamily family) {
+  return is_peft_family(family) || family == AdapterFamily::kMlx;
+}
 
-void announce(const Announcement& what, const AdapterToolRequest& request, AdapterFile& file, PlanBuilder& builder,
-              Account& account) {
+void announce(const Announcement& what, const AdapterToolRequest& request, AdapterFile& file,
+              PlanBuilder& builder, Account& account) {
   if (what.input != nullptr) file.metadata = output_metadata(what.input->checkpoint(), true, true);
   if (file.metadata.empty()) file.metadata.emplace_back("format", "pt");
   for (auto& [key, value] : file.metadata) {
     if (key == "ss_network_dim")
-      value = one_for_all(what.modules, [](const ConfiguredModule& m) { return static_cast<double>(m.rank); });
-    if (key == "ss_network_alpha") value = one_for_all(what.modules, [](const ConfiguredModule& m) { return m.alpha; });
+      value =
+          one_for_all(what.modules, [](const ConfiguredModule& m) { return static_cast<double>(m.rank); });
+    if (key == "ss_network_alpha")
+      value = one_for_all(what.modules, [](const ConfiguredModule& m) { return m.alpha; });
   }
   const bool configured = keeps_configuration(what.family);
   if (what.scales_stored || configured) {

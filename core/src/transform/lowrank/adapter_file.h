@@ -39,7 +39,8 @@ class AdapterFile {
 
   // Gives the output its header, and adds everything to the phase that has been begun. `names`: gets the first tensor of each
   // item. Errors: those of write_header().
-  Result<void> lay_out(PlanBuilder& builder, uint32_t output, Account& account, std::vector<std::string>& names);
+  Result<void> lay_out(PlanBuilder& builder, uint32_t output, Account& account,
+                       std::vector<std::string>& names);
 
  private:
   struct Tensor {
@@ -86,8 +87,8 @@ struct Announcement {
   bool scales_stored = false;
   std::optional<double> mlx_scale{};
 };
-void announce(const Announcement& what, const AdapterToolRequest& request, AdapterFile& file, PlanBuilder& builder,
-              Account& account);
+void announce(const Announcement& what, const AdapterToolRequest& request, AdapterFile& file,
+              PlanBuilder& builder, Account& account);
 
 // The refusal of a run whose data are not finite.
 Error not_finite_factors(const std::string& module);

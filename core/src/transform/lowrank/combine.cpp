@@ -28,10 +28,9 @@ struct PathPrefix {
 };
 // Prefixes of modules' names and the model of a pipeline that they mean, the longest first.
 constexpr PathPrefix kPathPrefixes[] = {
-    {"base_model.model.", ""},      {"base_model.", ""},          {"lora_transformer_", "unet"},
-    {"lora_unet__", "unet"},        {"lora_unet_", "unet"},       {"lora_te1_", "te1"},
-    {"lora_te2_", "te2"},           {"lora_te3_", "te3"},         {"lora_te_", "te1"},
-    {"lycoris_", "unet"},           {"diffusion_model.", "unet"},
+    {"base_model.model.", ""}, {"base_model.", ""},  {"lora_transformer_", "unet"}, {"lora_unet__", "unet"},
+    {"lora_unet_", "unet"},    {"lora_te1_", "te1"}, {"lora_te2_", "te2"},          {"lora_te3_", "te3"},
+    {"lora_te_", "te1"},       {"lycoris_", "unet"}, {"diffusion_model.", "unet"},
 };
 constexpr PathPrefix kDottedComponents[] = {{"unet.", "unet"},
                                             {"transformer.", "unet"},
@@ -124,7 +123,8 @@ class Combiner {
     };
     for (const PairModule& pair : pairs.modules) {
       if (pair.dora)
-        return refuse(pair.stored, "is DoRA, which is not added to a weight: such adapters have no weighted sum");
+        return refuse(pair.stored,
+                      "is DoRA, which is not added to a weight: such adapters have no weighted sum");
       if (!pair.others.empty()) {
         return refuse(pair.stored, "has a tensor besides its factors, " +
                                        quote_name(input.checkpoint().info(pair.others.front()).name) +
@@ -154,8 +154,9 @@ class Combiner {
         if (first.rows != pair.rows || first.cols != pair.cols || first.kernel != pair.kernel) {
           return Error{.code = ErrorCode::kRefusedShape,
                        .message = "Module " + quote_name(pair.stored) + " of " +
-                                  quote_name(inputs_[input]->checkpoint().listing.given) + " is for a weight of " +
-                                  std::to_string(pair.rows) + " x " + std::to_string(pair.cols) + ", in " +
+                                  quote_name(inputs_[input]->checkpoint().listing.given) +
+                                  " is for a weight of " + std::to_string(pair.rows) + " x " +
+                                  std::to_string(pair.cols) + ", in " +
                                   quote_name(inputs_[into->parts.front().input]->checkpoint().listing.given) +
                                   " for one of " + std::to_string(first.rows) + " x " +
                                   std::to_string(first.cols) + ".",
@@ -166,8 +167,9 @@ class Combiner {
         for (const Combined::Part& part : into->parts) {
           if (part.input != input) continue;
           return Error{.code = ErrorCode::kRefusedCollision,
-                       .message = "Modules " + quote_name(part.pair->stored) + " and " + quote_name(pair.stored) +
-                                  " of " + quote_name(inputs_[input]->checkpoint().listing.given) +
+                       .message = "Modules " + quote_name(part.pair->stored) + " and " +
+                                  quote_name(pair.stored) + " of " +
+                                  quote_name(inputs_[input]->checkpoint().listing.given) +
                                   " have one name in the family of the first adapter.",
                        .tensor = pair.stored};
         }
@@ -272,15 +274,16 @@ class Combiner {
       const Checkpoint& checkpoint = inputs_[part.input]->checkpoint();
       const PairModule& pair = *part.pair;
       if (options_.mode == CombineMode::kLinear && pair.rank != first.rank) {
-        return Error{.code = ErrorCode::kRefusedShape,
-                     .message = "Module " + quote_name(pair.stored) + " has rank " + std::to_string(pair.rank) +
-                                " in " + quote_name(checkpoint.listing.given) + " and " +
-                                std::to_string(first.rank) + " in " + quote_name(named.listing.given) +
-                                ": --mode linear adds the factors themselves and needs equal ranks; concat and svd "
-                                "do not.",
-                     .tensor = pair.stored,
-                     .expected = std::to_string(first.rank),
-                     .found = std::to_string(pair.rank)};
+        return Error{
+            .code = ErrorCode::kRefusedShape,
+            .message = "Module " + quote_name(pair.stored) + " has rank " + std::to_string(pair.rank) +
+                       " in " + quote_name(checkpoint.listing.given) + " and " + std::to_string(first.rank) +
+                       " in " + quote_name(named.listing.given) +
+                       ": --mode linear adds the factors themselves and needs equal ranks; concat and svd "
+                       "do not.",
+            .tensor = pair.stored,
+            .expected = std::to_string(first.rank),
+            .found = std::to_string(pair.rank)};
       }
       PairInput input;
       input.up_dtype = checkpoint.info(pair.up).dtype;
@@ -295,7 +298,8 @@ class Combiner {
         input.has_mid = true;
         input.mid_dtype = checkpoint.info(*pair.mid).dtype;
         for (const uint64_t side : pair.kernel) input.kernel *= side;
-        module.in.push_back(inputs.stored(static_cast<uint32_t>(part.input), *inputs_[part.input], *pair.mid));
+        module.in.push_back(
+            inputs.stored(static_cast<uint32_t>(part.input), *inputs_[part.input], *pair.mid));
       }
       const double weight = options_.weights[part.input] * pair.scale;
       if (options_.mode == CombineMode::kLinear) {
@@ -304,17 +308,19 @@ class Combiner {
       } else {
         input.up_scale = weight;
       }
-      task->up_to = begun ? factor_dtype(task->up_to, input.up_dtype) : factor_dtype(input.up_dtype, input.up_dtype);
-      task->down_to =
-          begun ? factor_dtype(task->down_to, input.down_dtype) : factor_dtype(input.down_dtype, input.down_dtype);
+      task->up_to =
+          begun ? factor_dtype(task->up_to, input.up_dtype) : factor_dtype(input.up_dtype, input.up_dtype);
+      task->down_to = begun ? factor_dtype(task->down_to, input.down_dtype)
+                            : factor_dtype(input.down_dtype, input.down_dtype);
       begun = true;
       task->pairs.push_back(input);
     }
     const uint64_t rank = task->rank();
     if (rank > kMaxDecomposedRank) {
       return Error{.code = ErrorCode::kRefusedUnsupported,
-                   .message = "Module " + quote_name(first.stored) + " would get rank " + std::to_string(rank) +
-                              ", and no more than " + std::to_string(kMaxDecomposedRank) + " can be worked with.",
+                   .message = "Module " + quote_name(first.stored) + " would get rank " +
+                              std::to_string(rank) + ", and no more than " +
+                              std::to_string(kMaxDecomposedRank) + " can be worked with.",
                    .tensor = first.stored};
     }
     module.old_rank = rank;
@@ -348,8 +354,8 @@ std::optional<CombineMode> find_combine_mode(std::string_view word) {
   return std::nullopt;
 }
 
-Result<AdapterToolPlan> plan_combine(std::span<const AdapterInput* const> inputs, const CombineOptions& options,
-                                     const AdapterToolRequest& request) {
+Result<AdapterToolPlan> plan_combine(std::span<const AdapterInput* const> inputs,
+                                     const CombineOptions& options, const AdapterToolRequest& request) {
   return Combiner(inputs, options, request).plan();
 }
 

@@ -56,7 +56,8 @@ PatternedValues patterned(const std::vector<ConfiguredModule>& modules, Of of) {
   // The first that matches decides: a path before the one that it ends in.
   std::stable_sort(chosen.begin(), chosen.end(),
                    [](const auto* a, const auto* b) { return a->path.size() > b->path.size(); });
-  for (const ConfiguredModule* module : chosen) values.patterns[path_pattern(module->path)] = config_number(of(*module));
+  for (const ConfiguredModule* module : chosen)
+    values.patterns[path_pattern(module->path)] = config_number(of(*module));
   return values;
 }
 
@@ -101,7 +102,8 @@ std::string peft_config_text(const std::string& text, const std::vector<Configur
   set_member(config, {"lora_alpha"}, config_number(alphas.common));
   const auto set_patterns = [&](std::string_view key, const OrderedJson& patterns) {
     const JsonValue* there = config.root().get(key);
-    if (!patterns.empty() || (there != nullptr && !there->members.empty())) set_member(config, {key}, patterns);
+    if (!patterns.empty() || (there != nullptr && !there->members.empty()))
+      set_member(config, {key}, patterns);
   };
   set_patterns("rank_pattern", ranks.patterns);
   set_patterns("alpha_pattern", alphas.patterns);

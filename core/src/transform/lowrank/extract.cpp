@@ -21,12 +21,34 @@ constexpr std::string_view kWeightSuffix = ".weight";
 // Words of a module's last component that mean an embedding, whose factors have another form.
 constexpr std::string_view kEmbeddingWords[] = {"embed", "wte", "wpe"};
 // First components that mean the denoiser of an image model: kohya's lora_unet_.
-constexpr std::string_view kUnetWords[] = {
-    "down_blocks",   "up_blocks",     "mid_block",          "input_blocks",  "middle_block", "output_blocks",
-    "conv_in",       "conv_out",      "time_embedding",     "add_embedding", "time_embed",   "label_emb",
-    "double_blocks", "single_blocks", "transformer_blocks", "single_transformer_blocks",     "joint_blocks",
-    "img_in",        "txt_in",        "time_in",            "vector_in",     "guidance_in",  "final_layer",
-    "x_embedder",    "context_embedder", "time_text_embed", "proj_out",      "norm_out"};
+constexpr std::string_view kUnetWords[] = {"down_blocks",
+                                           "up_blocks",
+                                           "mid_block",
+                                           "input_blocks",
+                                           "middle_block",
+                                           "output_blocks",
+                                           "conv_in",
+                                           "conv_out",
+                                           "time_embedding",
+                                           "add_embedding",
+                                           "time_embed",
+                                           "label_emb",
+                                           "double_blocks",
+                                           "single_blocks",
+                                           "transformer_blocks",
+                                           "single_transformer_blocks",
+                                           "joint_blocks",
+                                           "img_in",
+                                           "txt_in",
+                                           "time_in",
+                                           "vector_in",
+                                           "guidance_in",
+                                           "final_layer",
+                                           "x_embedder",
+                                           "context_embedder",
+                                           "time_text_embed",
+                                           "proj_out",
+                                           "norm_out"};
 
 struct ComponentPrefix {
   std::string_view dotted, kohya;
@@ -42,8 +64,9 @@ bool is_embedding(std::string_view path) {
   const size_t dot = path.rfind('.');
   const std::string_view last = dot == std::string_view::npos ? path : path.substr(dot + 1);
   return std::any_of(std::begin(kEmbeddingWords), std::end(kEmbeddingWords), [&](std::string_view word) {
-    return word == "embed" ? last.find(word) != std::string_view::npos && last.find("embedder") == std::string_view::npos
-                           : last == word;
+    return word == "embed"
+               ? last.find(word) != std::string_view::npos && last.find("embedder") == std::string_view::npos
+               : last == word;
   });
 }
 
@@ -58,7 +81,8 @@ std::string kohya_name(std::string_view path) {
   }
   const std::string_view first = path.substr(0, path.find('.'));
   if (prefix.empty() && first == "text_model") prefix = "lora_te_";
-  if (prefix.empty() && std::find(std::begin(kUnetWords), std::end(kUnetWords), first) != std::end(kUnetWords))
+  if (prefix.empty() &&
+      std::find(std::begin(kUnetWords), std::end(kUnetWords), first) != std::end(kUnetWords))
     prefix = "lora_unet_";
   if (prefix.empty()) return "";
   std::string name(prefix);
@@ -88,11 +112,13 @@ struct ExtractRun {
   // Why a difference of this tensor is no adapter's; empty: it can be one.
   std::string obstacle(const ComparedTensor& tensor) const {
     const TensorInfo &a = info(tensor), &b = original->info(tensor.original);
-    if (a.shape.size() != 2 && a.shape.size() != 4) return "is no matrix, whose difference could have a low rank";
+    if (a.shape.size() != 2 && a.shape.size() != 4)
+      return "is no matrix, whose difference could have a low rank";
     if (!std::string_view(a.name).ends_with(kWeightSuffix)) return "is not called .weight";
     for (const DType dtype : {a.dtype, b.dtype}) {
       if (dtype != DType::F64 && dtype != DType::F32 && dtype != DType::F16 && dtype != DType::BF16)
-        return "is stored as " + std::string(dtype_name(dtype)) + ": quantised weights have to be dequantised first";
+        return "is stored as " + std::string(dtype_name(dtype)) +
+               ": quantised weights have to be dequantised first";
     }
     const std::string_view path = path_of(tensor);
     if (is_embedding(path)) return "is an embedding, whose factors have another form";
@@ -131,7 +157,8 @@ struct ExtractRun {
         left.emplace_back(&tensor, std::move(why));
       }
     }
-    if (!left.empty() && !options.allow_partial) return cannot_hold(*left.front().first, left.front().second, left.size());
+    if (!left.empty() && !options.allow_partial)
+      return cannot_hold(*left.front().first, left.front().second, left.size());
     if (modules.empty()) {
       return Error{.code = ErrorCode::kRefusedMissing,
                    .message = std::string(left.empty() ? "The two models are equal" : "No matrix differs") +
@@ -139,7 +166,8 @@ struct ExtractRun {
                    .file = request.input};
     }
     for (const auto& [tensor, why] : left) {
-      account->warnings.push_back("Tensor " + quote_name(tensor->name) + " differs and is left out: it " + why + ".");
+      account->warnings.push_back("Tensor " + quote_name(tensor->name) + " differs and is left out: it " +
+                                  why + ".");
     }
     account->coverage->mapped = modules.size();
     account->coverage->unmapped += left.size();
@@ -156,10 +184,11 @@ struct ExtractRun {
 
   static Error cannot_hold(const ComparedTensor& tensor, const std::string& why, uint64_t count) {
     return {.code = ErrorCode::kRefusedUnmatched,
-            .message = "Tensor " + quote_name(tensor.name) + " differs, and it " + why +
-                       (count > 1 ? "; " + grouped_digits(count - 1) + " more cannot be held by an adapter, either"
-                                  : std::string()) +
-                       ". --allow-partial leaves that out.",
+            .message =
+                "Tensor " + quote_name(tensor.name) + " differs, and it " + why +
+                (count > 1 ? "; " + grouped_digits(count - 1) + " more cannot be held by an adapter, either"
+                           : std::string()) +
+                ". --allow-partial leaves that out.",
             .tensor = tensor.name};
   }
 
@@ -190,7 +219,8 @@ struct ExtractRun {
       std::string name = options.kohya ? kohya_name(path) : "base_model.model." + path;
       // One encoder alone is numbered only beside a second.
       if (options.kohya && !te2 && name.starts_with("lora_te1_")) name.erase(7, 1);
-      const size_t up_number = file.made(name + (options.kohya ? ".lora_up.weight" : ".lora_B.weight"), task->to, up);
+      const size_t up_number =
+          file.made(name + (options.kohya ? ".lora_up.weight" : ".lora_B.weight"), task->to, up);
       const size_t down_number =
           file.made(name + (options.kohya ? ".lora_down.weight" : ".lora_A.weight"), task->to, down);
       if (options.kohya) file.scalar(name + ".alpha", DType::F32, static_cast<double>(kept));
@@ -241,8 +271,9 @@ Result<AdapterToolPlan> plan_extract(const AdapterInput& original, const Adapter
   run->options = options;
   run->request = request;
   const AdapterFamily family = options.kohya ? AdapterFamily::kKohya : AdapterFamily::kPeft;
-  Account account = begin_account(request, run->tuned->order.size(),
-                                  request.single_name.empty() ? adapter_file_name(family) : request.single_name);
+  Account account =
+      begin_account(request, run->tuned->order.size(),
+                    request.single_name.empty() ? adapter_file_name(family) : request.single_name);
   account.coverage = Account::Coverage{};
   const std::string &tuned_name = run->tuned->listing.given, &original_name = run->original->listing.given;
   for (const TensorRef ref : run->original->order) {
@@ -266,10 +297,11 @@ Result<AdapterToolPlan> plan_extract(const AdapterInput& original, const Adapter
                              dtype_bits(info.dtype) % 8 == 0 && dtype_bits(before.dtype) % 8 == 0);
     if (info.shape != before.shape || !elements || !comparable) {
       return Error{.code = ErrorCode::kRefusedShape,
-                   .message = "Tensor " + quote_name(info.name) + " is " + std::string(dtype_name(info.dtype)) + " " +
-                              shape_text(info.shape) + " in " + quote_name(tuned_name) + " and " +
-                              std::string(dtype_name(before.dtype)) + " " + shape_text(before.shape) + " in " +
-                              quote_name(original_name) + ": they have no difference.",
+                   .message = "Tensor " + quote_name(info.name) + " is " +
+                              std::string(dtype_name(info.dtype)) + " " + shape_text(info.shape) + " in " +
+                              quote_name(tuned_name) + " and " + std::string(dtype_name(before.dtype)) + " " +
+                              shape_text(before.shape) + " in " + quote_name(original_name) +
+                              ": they have no difference.",
                    .tensor = info.name,
                    .expected = shape_text(before.shape),
                    .found = shape_text(info.shape)};
@@ -281,7 +313,8 @@ Result<AdapterToolPlan> plan_extract(const AdapterInput& original, const Adapter
   }
   if (run->tensors.empty()) {
     return Error{.code = ErrorCode::kRefusedUnmatched,
-                 .message = quote_name(tuned_name) + " and " + quote_name(original_name) + " have no tensor in common."};
+                 .message = quote_name(tuned_name) + " and " + quote_name(original_name) +
+                            " have no tensor in common."};
   }
   run->account = std::make_shared<Account>(std::move(account));
   run->output = builder.add_output({.name = run->account->files.back().name, .known = false}, {});

@@ -20,16 +20,19 @@ const DifferenceTask& difference_of(const Item& item) {
 uint64_t bytes_of(DType dtype, uint64_t elements) { return elements * dtype_bits(dtype) / 8; }
 
 void compare_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
-  const uint64_t first = tile * item.units_per_tile, count = std::min(item.units_per_tile, item.units - first);
+  const uint64_t first = tile * item.units_per_tile,
+                 count = std::min(item.units_per_tile, item.units - first);
   io.in.push_back(slice(item.in[0], bytes_of(item.in_dtype, first), bytes_of(item.in_dtype, count)));
   io.in.push_back(slice(item.in[1], bytes_of(item.out_dtype, first), bytes_of(item.out_dtype, count)));
 }
 
 void compare_run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
                  Value& value) noexcept {
-  const uint64_t first = tile * item.units_per_tile, count = std::min(item.units_per_tile, item.units - first);
+  const uint64_t first = tile * item.units_per_tile,
+                 count = std::min(item.units_per_tile, item.units - first);
   const std::byte *tuned = slot.in[0], *original = slot.in[1];
-  if (item.in_dtype == item.out_dtype && std::memcmp(tuned, original, to_size(bytes_of(item.in_dtype, count))) == 0)
+  if (item.in_dtype == item.out_dtype &&
+      std::memcmp(tuned, original, to_size(bytes_of(item.in_dtype, count))) == 0)
     return;
   if (!can_cast(item.in_dtype, DType::F64) || !can_cast(item.out_dtype, DType::F64)) {
     value.n[0] = count;
@@ -38,8 +41,8 @@ void compare_run(const Item& item, uint64_t tile, const Tables&, const KernelTab
   double x[kCompared], y[kCompared];
   for (uint64_t done = 0; done < count; done += kCompared) {
     const uint64_t some = std::min(kCompared, count - done);
-    cast(kernels, item.in_dtype, DType::F64, tuned + bytes_of(item.in_dtype, done), reinterpret_cast<std::byte*>(x),
-         some);
+    cast(kernels, item.in_dtype, DType::F64, tuned + bytes_of(item.in_dtype, done),
+         reinterpret_cast<std::byte*>(x), some);
     cast(kernels, item.out_dtype, DType::F64, original + bytes_of(item.out_dtype, done),
          reinterpret_cast<std::byte*>(y), some);
     for (uint64_t i = 0; i < some; ++i) {
@@ -57,12 +60,13 @@ void rows_io(const Item& item, uint64_t first, uint64_t count, StepIo& io) {
   const DifferenceTask& task = difference_of(item);
   const uint64_t cols = task.shape.cols;
   io.in.push_back(slice(item.in[0], bytes_of(task.tuned, first * cols), bytes_of(task.tuned, count * cols)));
-  io.in.push_back(slice(item.in[1], bytes_of(task.original, first * cols), bytes_of(task.original, count * cols)));
+  io.in.push_back(
+      slice(item.in[1], bytes_of(task.original, first * cols), bytes_of(task.original, count * cols)));
 }
 
 // Their difference, in the scratch; gives what is free behind it.
-double* difference_rows(const DifferenceTask& task, const KernelTable& kernels, const Slot& slot, uint64_t count,
-                        double*& matrix) {
+double* difference_rows(const DifferenceTask& task, const KernelTable& kernels, const Slot& slot,
+                        uint64_t count, double*& matrix) {
   const uint64_t elements = count * task.shape.cols;
   matrix = reinterpret_cast<double*>(slot.scratch.data());
   cast(kernels, task.tuned, DType::F64, slot.in[0], reinterpret_cast<std::byte*>(matrix), elements);
@@ -96,8 +100,8 @@ void subspace_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {
   rows_io(item, rows.first, rows.count, io);
 }
 
-void subspace_run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels, const Slot& slot,
-                  Value&) noexcept {
+void subspace_run(const Item& item, uint64_t tile, const Tables&, const KernelTable& kernels,
+                  const Slot& slot, Value&) noexcept {
   const DifferenceTask& task = difference_of(item);
   double* matrix = nullptr;
   const uint64_t count = rows_of_piece(task.shape, tile).count;
@@ -106,7 +110,9 @@ void subspace_run(const Item& item, uint64_t tile, const Tables&, const KernelTa
 }
 
 // F16 has so small a range that both factors share the singular values.
-double up_share(const DifferenceTask& task, double s) { return task.to != DType::F16 ? 1 : s > 0 ? 1 / std::sqrt(s) : 0; }
+double up_share(const DifferenceTask& task, double s) {
+  return task.to != DType::F16 ? 1 : s > 0 ? 1 / std::sqrt(s) : 0;
+}
 double down_share(const DifferenceTask& task, double s) { return task.to != DType::F16 ? 1 : std::sqrt(s); }
 
 void upper_io(const Item& item, uint64_t tile, const Tables&, StepIo& io) {

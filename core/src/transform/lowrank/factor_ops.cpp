@@ -90,7 +90,8 @@ class FactorRun {
   // False: not finite.
   bool find() {
     const size_t vectors = to_size(task_.most * rank_);
-    const LowRank into{.values = {values_, to_size(rank_)}, .left = {left_, vectors}, .right = {right_, vectors}};
+    const LowRank into{
+        .values = {values_, to_size(rank_)}, .left = {left_, vectors}, .right = {right_, vectors}};
     if (task_.memo != nullptr && task_.memo->there) {
       std::copy(task_.memo->values.begin(), task_.memo->values.end(), values_);
       std::copy(task_.memo->left.begin(), task_.memo->left.end(), left_);
@@ -126,8 +127,8 @@ class FactorRun {
     }
     return write_factor(kernels_, up_, {left_, to_size(kept * rank_)}, {up, to_size(kept)}, task_.up_to,
                         task_.up_rank_last, scratch_, up_out) +
-           write_factor(kernels_, down_, {right_, to_size(kept * rank_)}, {down, to_size(kept)}, task_.down_to,
-                        task_.down_rank_last, scratch_, down_out);
+           write_factor(kernels_, down_, {right_, to_size(kept * rank_)}, {down, to_size(kept)},
+                        task_.down_to, task_.down_rank_last, scratch_, down_out);
   }
 
  private:

@@ -33,9 +33,10 @@ void AdapterInput::supply(const ReadRequest& request, Bytes bytes) {
 
 void AdapterInput::fail(const ReadRequest& request, const std::string& reason) {
   if (request.range.offset != 0) return values_.fail(request);
-  error_ = Error{.code = ErrorCode::kIoRead,
-                 .message = "The header of " + quote_name(request.file) + " could not be read: " + reason + ".",
-                 .file = request.file};
+  error_ =
+      Error{.code = ErrorCode::kIoRead,
+            .message = "The header of " + quote_name(request.file) + " could not be read: " + reason + ".",
+            .file = request.file};
 }
 
 Result<void> AdapterInput::check() const {
@@ -49,11 +50,12 @@ Result<void> AdapterInput::check() const {
                  .file = given};
   }
   if (survey_.ambiguous) {
-    return Error{.code = ErrorCode::kRefusedAmbiguous,
-                 .message = quote_name(given) +
-                            " mixes naming families, which may be the same weights twice; `adapter convert --from` "
-                            "takes one of them.",
-                 .file = given};
+    return Error{
+        .code = ErrorCode::kRefusedAmbiguous,
+        .message = quote_name(given) +
+                   " mixes naming families, which may be the same weights twice; `adapter convert --from` "
+                   "takes one of them.",
+        .file = given};
   }
   if (scales_.error) return *scales_.error;
   return {};

@@ -17,8 +17,8 @@ using P = AdapterPart;
 Error pair_error(const AdapterInput& input, ErrorCode code, const std::string& module, std::string what,
                  std::string expected = "", std::string found = "") {
   return {.code = code,
-          .message = "Module " + quote_name(module) + " of " + quote_name(input.checkpoint().listing.given) + " " +
-                     std::move(what),
+          .message = "Module " + quote_name(module) + " of " + quote_name(input.checkpoint().listing.given) +
+                     " " + std::move(what),
           .file = input.checkpoint().listing.given,
           .tensor = module,
           .expected = std::move(expected),
@@ -59,7 +59,8 @@ class PairReader {
 
   Result<PairModule> read_pair(size_t m, bool embedding) {
     const AdapterModule& module = input_.survey().modules[m];
-    const P up_part = embedding ? P::kEmbeddingUp : P::kUp, down_part = embedding ? P::kEmbeddingDown : P::kDown;
+    const P up_part = embedding ? P::kEmbeddingUp : P::kUp,
+            down_part = embedding ? P::kEmbeddingDown : P::kDown;
     PairModule pair{.index = m, .stored = std::string(module.name), .family = module.family};
     pair.embedding = embedding;
     uint64_t ups = 0, downs = 0, mids = 0;
@@ -86,17 +87,19 @@ class PairReader {
     }
     TFTF_TRY(read_shapes(pair));
     const auto& scales = input_.scales();
-    if (m < scales.ranks.size() && scales.ranks[m] > 0 && static_cast<uint64_t>(scales.ranks[m]) != pair.rank) {
+    if (m < scales.ranks.size() && scales.ranks[m] > 0 &&
+        static_cast<uint64_t>(scales.ranks[m]) != pair.rank) {
       return pair_error(input_, ErrorCode::kRefusedUnsupported, pair.stored,
-                        "has factors of rank " + std::to_string(pair.rank) + " where adapter_config.json says " +
-                            std::to_string(scales.ranks[m]) +
+                        "has factors of rank " + std::to_string(pair.rank) +
+                            " where adapter_config.json says " + std::to_string(scales.ranks[m]) +
                             ": factors of stacked experts, or another adapter's configuration.",
                         std::to_string(scales.ranks[m]), std::to_string(pair.rank));
     }
     if (m >= scales.factors.size() || !scales.factors[m]) {
-      return pair_error(input_, ErrorCode::kRefusedMissing, pair.stored,
-                        "has no known scale: no adapter_config.json says it, no alpha and no metadata; `adapter "
-                        "convert --scale S` writes it.");
+      return pair_error(
+          input_, ErrorCode::kRefusedMissing, pair.stored,
+          "has no known scale: no adapter_config.json says it, no alpha and no metadata; `adapter "
+          "convert --scale S` writes it.");
     }
     pair.scale = *scales.factors[m];
     return pair;
@@ -143,7 +146,8 @@ class PairReader {
     }
     const TensorInfo& mid = checkpoint_.info(*pair.mid);
     if (mid.shape.size() < 3 || mid.shape[0] != pair.rank || mid.shape[1] != pair.down_rank ||
-        product_from(down.shape, 2) != 1 || !can_cast(mid.dtype, DType::F64) || dtype_bits(mid.dtype) % 8 != 0)
+        product_from(down.shape, 2) != 1 || !can_cast(mid.dtype, DType::F64) ||
+        dtype_bits(mid.dtype) % 8 != 0)
       return refuse("the middle factor is " + shape_text(mid.shape));
     pair.kernel.assign(mid.shape.begin() + 2, mid.shape.end());
     const auto cols = checked_mul(down.shape[1], product_from(mid.shape, 2));
@@ -156,9 +160,9 @@ class PairReader {
   Result<void> check_size(const PairModule& pair) {
     if (pair.rank > 0 && pair.rank <= kMaxDecomposedRank && pair.rows > 0 && pair.cols > 0) return {};
     return pair_error(input_, ErrorCode::kRefusedShape, pair.stored,
-                      "has rank " + std::to_string(pair.rank) + " for a weight of " + std::to_string(pair.rows) +
-                          " x " + std::to_string(pair.cols) + "; ranks from 1 to " +
-                          std::to_string(kMaxDecomposedRank) + " can be worked with.",
+                      "has rank " + std::to_string(pair.rank) + " for a weight of " +
+                          std::to_string(pair.rows) + " x " + std::to_string(pair.cols) +
+                          "; ranks from 1 to " + std::to_string(kMaxDecomposedRank) + " can be worked with.",
                       "<= " + std::to_string(kMaxDecomposedRank), std::to_string(pair.rank));
   }
 

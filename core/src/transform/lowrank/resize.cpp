@@ -61,8 +61,9 @@ Result<AdapterToolPlan> plan_resize(const AdapterInput& input, const ResizeOptio
   // Metadata is rewritten nowhere else than where the family's own configuration is: other scales become alphas.
   const bool to_alphas = input.scales().kind == AdapterScale::kMetadata && !keeps_configuration(family);
   made->announcement = {.input = &input, .family = family, .scales_stored = stored || to_alphas};
-  Account account = begin_account(request, checkpoint.order.size(),
-                                  request.single_name.empty() ? adapter_file_name(family) : request.single_name);
+  Account account =
+      begin_account(request, checkpoint.order.size(),
+                    request.single_name.empty() ? adapter_file_name(family) : request.single_name);
   account.coverage = Account::Coverage{.mapped = checkpoint.order.size()};
   std::vector<std::string> grown;
   for (const PairModule& pair : pairs->modules) {
@@ -112,7 +113,8 @@ Result<AdapterToolPlan> plan_resize(const AdapterInput& input, const ResizeOptio
                                " first: only pairs of LoRA factors have a rank that can be lowered.");
   }
   if (grown.size() == pairs->modules.size()) {
-    account.warnings.push_back("Every module has a rank below the one that was asked for; a rank never grows.");
+    account.warnings.push_back(
+        "Every module has a rank below the one that was asked for; a rank never grows.");
   }
   if (request.single_name.empty()) {
     for (const FileEntry& file : side_files_to_copy(ModelListing::Kind::kFolder, request.folder))

@@ -105,8 +105,9 @@ Account begin_account(const AdapterToolRequest& request, uint64_t tensors_in, st
   return account;
 }
 
-Result<AdapterToolPlan> plan_new_adapter(std::shared_ptr<NewAdapter> made, PlanBuilder builder, PlanInputs& inputs,
-                                         Account account, const AdapterToolRequest& request) {
+Result<AdapterToolPlan> plan_new_adapter(std::shared_ptr<NewAdapter> made, PlanBuilder builder,
+                                         PlanInputs& inputs, Account account,
+                                         const AdapterToolRequest& request) {
   auto run = std::make_shared<ToolRun>();
   run->account = std::make_shared<Account>(std::move(account));
   run->request = request;

@@ -37,8 +37,9 @@ struct NewAdapter {
 };
 
 // A plan that measures first where there is something to measure.
-Result<AdapterToolPlan> plan_new_adapter(std::shared_ptr<NewAdapter> made, PlanBuilder builder, PlanInputs& inputs,
-                                         Account account, const AdapterToolRequest& request);
+Result<AdapterToolPlan> plan_new_adapter(std::shared_ptr<NewAdapter> made, PlanBuilder builder,
+                                         PlanInputs& inputs, Account account,
+                                         const AdapterToolRequest& request);
 
 // The account's beginning. `tensors_in`: of all inputs.
 Account begin_account(const AdapterToolRequest& request, uint64_t tensors_in, std::string file_name);
