@@ -63,6 +63,7 @@ constexpr CommandOperation kDequantFp8[] = {{"dequant-fp8"}, {"merge-lora", true
 constexpr CommandOperation kDequant[] = {{"dequant"}};
 constexpr CommandOperation kQuantize[] = {{"quantize"}};
 constexpr CommandOperation kRepack[] = {{"repack"}};
+constexpr CommandOperation kConvert[] = {{"convert"}};
 constexpr CommandOperation kMergeLora[] = {
     {"rename", true, kRenameSpellings}, {"merge-lora", false, kAdapterSpellings}, {"cast", true}};
 // The command finds its adapter by options of its own.
@@ -89,6 +90,11 @@ constexpr CommandExample kQuantizeExamples[] = {
 constexpr CommandExample kRepackExamples[] = {
     {"tftf repack -i GLM-FP8 -o glm-colibri --to colibri-fp8", "FP8 blocks as colibri stores them"},
     {"tftf repack -i glm-colibri -o GLM-again --to fp8-block", "and back, bit by bit"}};
+constexpr CommandExample kLayoutExamples[] = {
+    {"tftf convert -i mixtral -o mixtral-5 --to transformers-5", "names and fused experts of transformers 5"},
+    {"tftf convert -i mixtral -o mixtral-dry --to transformers-5 --experts split --dry-run",
+     "its names, a tensor for each expert"},
+    {"tftf convert -i gemma3 -o gemma3-text --part text", "the text model alone"}};
 constexpr CommandExample kMergeLoraExamples[] = {
     {"tftf merge-lora -b base -a adapter -o merged"},
     {"tftf merge-lora -b base -a runs/checkpoint-500 -o merged --scale 0.5 --dry-run"}};
@@ -145,6 +151,13 @@ constexpr CommandInfo kTransformCommands[] = {
      .operations = kRepack,
      .writes = true,
      .examples = kRepackExamples,
+     .status = kConversionStatus},
+    {.path = "convert",
+     .summary = "Bring names and experts into another layout, or take the text model out",
+     .options = kInputOnly,
+     .operations = kConvert,
+     .writes = true,
+     .examples = kLayoutExamples,
      .status = kConversionStatus},
     {.path = "merge-lora",
      .summary = "Merge an adapter into a model",

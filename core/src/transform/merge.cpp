@@ -84,7 +84,7 @@ class Merge final : public Pipe {
     base.reserve(stream.tensors.size());
     for (const StreamTensor& tensor : stream.tensors)
       base.push_back({tensor.name, tensor.dtype, &tensor.shape});
-    MergeModel model = model_of(stream.checkpoint->config());
+    MergeModel model = model_of(stream.config());
     for (const auto& [path, value] : stream.config_members)  // of a merge before this one
       if (path.back() == "tie_word_embeddings") model.tied = value == "true";
     Result<MergeResolution> resolved = resolve_merge(adapter_, base, options_, model);
@@ -167,7 +167,7 @@ class Merge final : public Pipe {
 
   // What config.json says of the embeddings follows them.
   static void follow_config(const MergeResolution& resolved, Stream& stream) {
-    const JsonValue* config = stream.checkpoint->config();
+    const JsonValue* config = stream.config();
     if (config == nullptr || !config->is_object()) return;
     const JsonValue* text = config->get("text_config");
     const auto set = [&](const std::string& key, const std::string& value, bool needed) {
@@ -186,6 +186,7 @@ class Merge final : public Pipe {
     DType from = tensor.dtype;
     if (change.replacement != nullptr) {
       tensor.provided = provided(change.replacement);
+      tensor.gather.reset();
       tensor.shape = change.replacement->shape;
       tensor.stages.clear();
       from = change.replacement->dtype;

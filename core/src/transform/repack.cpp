@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "decoded.h"
 #include "pipe.h"
 #include "plane_ops.h"
 #include "restamp.h"
@@ -61,6 +62,7 @@ class Repack final : public Pipe {
   std::string text() const override { return "repack to=" + std::string(to_.id); }
 
   Result<void> apply(Stream& stream) const override {
+    TFTF_TRY(check_moved_codes(stream, "repacked"));
     RepackWork work{stream};
     for (size_t i = 0; i < stream.tensors.size(); ++i) {
       const StreamTensor& tensor = stream.tensors[i];
@@ -126,8 +128,7 @@ class Repack final : public Pipe {
     };
     Result<CodeForm> from = format.codes->codes(*work.stream.open, match);
     if (!from) return refused(std::move(from).error());
-    const PackRequest request{weight_name(work.find(match.weight)->name, match.role),
-                              work.stream.checkpoint->config(),
+    const PackRequest request{weight_name(work.find(match.weight)->name, match.role), work.stream.config(),
                               work.stream.checkpoint->info(match.weight).bytes()};
     Result<PackedCodes> packed = to_.codes->pack(*from, request);
     if (!packed) return refused(std::move(packed).error());
@@ -270,7 +271,7 @@ class Repack final : public Pipe {
       if (tensor.shape.size() == 2 && ends_with(tensor.name, ".weight") && work.names.count(tensor.name) == 0)
         plain.push_back(tensor.name.substr(0, tensor.name.size() - 7));
     }
-    const JsonValue* config = stream.checkpoint->config();
+    const JsonValue* config = stream.config();
     const PackedModel model{work.modules, plain, work.symmetric, work.ordered};
     Result<std::string> section =
         to_.codes->config(model, config == nullptr ? nullptr : config->find("quantization_config"));

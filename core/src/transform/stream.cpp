@@ -9,6 +9,27 @@ std::string Stream::described(const StreamTensor& tensor) const {
   return quote_name(checkpoint->info(tensor.source).name) + " of " + quote_name(file_of(tensor.source));
 }
 
+const JsonValue* Stream::config() const {
+  if (rewritten == nullptr) return checkpoint->config();
+  return rewritten->document.root.is_object() ? &rewritten->document.root : nullptr;
+}
+
+void Stream::rewrite_config(ConfigText config) {
+  auto made = std::make_shared<Config>();
+  if (rewritten != nullptr) made->changes = rewritten->changes;
+  made->changes.insert(made->changes.end(), config.changes().begin(), config.changes().end());
+  made->text = config.text();
+  made->document = parse_json(made->text, JsonDialect::kPython);
+  rewritten = std::move(made);
+}
+
+void Stream::rename(StreamTensor& tensor, std::string name) {
+  if (tensor.name == name) return;
+  if (lists_current && tensor.listed_name.empty()) tensor.listed_name = std::move(tensor.name);
+  tensor.name = std::move(name);
+  renamed = true;
+}
+
 Stream open_stream(const Checkpoint& checkpoint, SmallValues& values, const LayoutReport& layouts,
                    const TransformRequest& request) {
   Stream stream;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,17 @@ struct Account {
     uint64_t tensors = 0;   // of the base, that it changed
     uint64_t added = 0;     // tensors that the base did not have
   };
+  // What `convert` did.
+  struct LayoutChange {
+    std::string model_type;
+    uint64_t moved = 0;  // names
+    uint64_t kept = 0;
+    uint64_t unmapped = 0;
+    uint64_t fused = 0;  // containers of experts
+    uint64_t split = 0;
+    uint64_t transposed = 0;
+    uint64_t joined = 0;  // matrices made of several, or parted
+  };
   // A tensor in which finite values became infinite.
   struct NonFinite {
     std::string name;
@@ -54,7 +66,8 @@ struct Account {
   uint64_t bytes_written = 0;
   std::vector<Layout> layouts;  // found in the input
   std::vector<Merge> merges{};  // in their order
-  std::vector<File> files;      // of tensors
+  std::optional<LayoutChange> layout_change{};
+  std::vector<File> files;  // of tensors
   std::vector<ConfigChange> config;
   bool config_written = true;  // false: a single file takes no config.json along; what it would have to say
   std::vector<NonFinite> non_finite;
