@@ -82,17 +82,18 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
   if (const SideFile* file = stream.config_side();
       file != nullptr && (section_goes || stream.result_dtype || !stream.quantization_config.empty() ||
                           !stream.config_members.empty() || stream.renamed || new_config)) {
-    if (file->document.error && stream.renamed && !section_goes && !stream.result_dtype &&
+    const bool broken = file->document.error.has_value();
+    if (broken && stream.renamed && !section_goes && !stream.result_dtype &&
         stream.quantization_config.empty() && stream.config_members.empty() && !new_config) {
       plan.warnings.push_back(
           "\"config.json\" is not valid JSON, so that no list of modules in it is renamed.");
-    } else if (file->document.error) {
+    } else if (broken) {
       return Error{.code = ErrorCode::kRefusedConfig,
                    .message = "\"config.json\" would have to be changed and is not valid JSON: " +
                               escape_text(file->document.error->detail) + ".",
                    .file = std::string(kConfig)};
     }
-    ConfigText config{std::string(kConfig), file->document.error ? "{}" : file->text};
+    ConfigText config{std::string(kConfig), broken ? "{}" : file->text};
     if (stream.renamed) rename_module_lists(stream, config, plan.warnings);
     edit(config, section_goes, stream.result_dtype, stream.quantization_config);
     if (!section_goes) add_plain_modules(stream, config, kConfig);
@@ -135,6 +136,8 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
   for (const FileEntry& file : side_files_to_copy(stream.checkpoint->listing.kind, request.folder)) {
     const bool about_quantisation = std::find(std::begin(kQuantisationFiles), std::end(kQuantisationFiles),
                                               file.name) != std::end(kQuantisationFiles);
+    if (std::find(stream.sides_left.begin(), stream.sides_left.end(), file.name) != stream.sides_left.end())
+      continue;
     // What they say is told by config.json now, or is no longer so.
     if ((section_goes || !stream.quantization_config.empty()) && about_quantisation) continue;
     if (!file.unreadable.empty()) {

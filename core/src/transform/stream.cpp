@@ -18,6 +18,22 @@ const JsonValue* Stream::config() const {
   return file != nullptr && file->document.root.is_object() ? &file->document.root : nullptr;
 }
 
+void Stream::rewrite_config(std::string text, const std::vector<ConfigChange>& changes) {
+  auto made = std::make_shared<SideFile>();
+  made->name = "config.json";
+  made->text = std::move(text);
+  made->document = parse_json(made->text, JsonDialect::kPython);
+  config_file = std::move(made);
+  config_changes.insert(config_changes.end(), changes.begin(), changes.end());
+}
+
+void Stream::rename(StreamTensor& tensor, std::string name) {
+  if (tensor.name == name) return;
+  if (lists_current && tensor.listed_name.empty()) tensor.listed_name = std::move(tensor.name);
+  tensor.name = std::move(name);
+  renamed = true;
+}
+
 namespace {
 
 StreamTensor stored_tensor(const Checkpoint& checkpoint, TensorRef ref) {
