@@ -74,7 +74,6 @@ struct Stream {
   std::shared_ptr<const SideFile> config_file{};
   std::vector<ConfigChange> config_changes{};  // of that, for the account
   ValueScans* scans = nullptr;
-  const LayoutReport* layouts = nullptr;  // of the checkpoint
   const TransformRequest* request = nullptr;
   std::vector<StreamTensor> tensors;
   std::vector<Dropped> dropped;
