@@ -131,7 +131,7 @@ Result<std::optional<AdapterConversion>> convert_adapter(const Checkpoint& check
   TFTF_TRY(read_modules(work));
   TFTF_TRY(place_modules(work));
   work.based = options.base != nullptr;
-  TFTF_TRY(rename_modules(work, name_style(options.to)));
+  TFTF_TRY(rename_modules(work, converting::name_style(options.to)));
   AdapterConversion out;
   out.from = work.from;
   out.to = options.to;
