@@ -14,6 +14,7 @@ constexpr CommandRun kRuns[] = {
     {"passthrough", run_conversion},
     {"dequant-fp8", run_conversion},
     {"dequant", run_conversion},
+    {"convert", run_conversion},
     {"quantize", run_conversion},
     {"repack", run_conversion},
     {"graft", run_conversion},

@@ -86,10 +86,29 @@ bool LayoutNames::keeps(std::string_view name) const {
 }
 
 LayoutNames::Answer LayoutNames::convert(std::string_view name, NameLayout to) const {
+  bool there = false;
+  Answer answer = by_rules(name, to, there);
+  if (there || entry_.type->suffixes.empty()) return answer;
+  // Ends come first, on names that no rule has found to be there already.
+  for (const InLayouts<std::string_view>& suffix : entry_.type->suffixes) {
+    const std::string_view end = suffix[other_layout(to)];
+    if (!ends_with(name, end)) continue;
+    const std::string other = std::string(name.substr(0, name.size() - end.size())) + std::string(suffix[to]);
+    answer = by_rules(other, to, there);
+    answer.moved = true;
+    break;
+  }
+  return answer;
+}
+
+LayoutNames::Answer LayoutNames::by_rules(std::string_view name, NameLayout to, bool& there) const {
   Answer answer{.name = std::string(name)};
   const Found start = start_of(name, to);
   answer.known = starts_.empty() || start;
-  if (start && start.side.rule->use == NameRule::Use::kKeep) return answer;
+  if (start && start.side.rule->use == NameRule::Use::kKeep) {
+    there = true;
+    return answer;
+  }
   const auto put = [&](const Found& found) {
     const NameRule& rule = *found.side.rule;
     if (found.side.layout == to || rule.side.in4 == rule.side.in5) return;
@@ -100,15 +119,7 @@ LayoutNames::Answer LayoutNames::convert(std::string_view name, NameLayout to) c
   if (start) put(start);
   const Found inside = inside_of(answer.name, to);
   if (inside) put(inside);
-  const bool there = (start && start.side.layout == to) || (inside && inside.side.layout == to);
-  if (there) return answer;
-  for (const InLayouts<std::string_view>& suffix : entry_.type->suffixes) {
-    const std::string_view end = suffix[other_layout(to)];
-    if (!ends_with(answer.name, end)) continue;
-    answer.name.replace(answer.name.size() - end.size(), end.size(), suffix[to]);
-    answer.moved = true;
-    break;
-  }
+  there = (start && start.side.layout == to) || (inside && inside.side.layout == to);
   return answer;
 }
 

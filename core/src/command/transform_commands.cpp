@@ -64,6 +64,7 @@ constexpr CommandOperation kDequant[] = {{"dequant"}};
 constexpr CommandOperation kQuantize[] = {{"quantize"}};
 constexpr CommandOperation kRepack[] = {{"repack"}};
 constexpr CommandOperation kGraft[] = {{"graft"}};
+constexpr CommandOperation kConvert[] = {{"convert"}};
 constexpr CommandOperation kMergeLora[] = {
     {"rename", true, kRenameSpellings}, {"merge-lora", false, kAdapterSpellings}, {"cast", true}};
 // The command finds its adapter by options of its own.
@@ -93,6 +94,11 @@ constexpr CommandExample kRepackExamples[] = {
 constexpr CommandExample kGraftExamples[] = {
     {"tftf graft -i tuned --from base --missing -o whole", "what a save has lost"},
     {"tftf graft -i tuned --from base --include 'lm_head.*' --replace -o out", "the head of the base"}};
+constexpr CommandExample kLayoutExamples[] = {
+    {"tftf convert -i mixtral -o mixtral-5 --to transformers-5", "names and fused experts of transformers 5"},
+    {"tftf convert -i mixtral -o mixtral-dry --to transformers-5 --experts split --dry-run",
+     "its names, a tensor for each expert"},
+    {"tftf convert -i gemma3 -o gemma3-text --part text", "the text model alone"}};
 constexpr CommandExample kMergeLoraExamples[] = {
     {"tftf merge-lora -b base -a adapter -o merged"},
     {"tftf merge-lora -b base -a runs/checkpoint-500 -o merged --scale 0.5 --dry-run"}};
@@ -156,6 +162,13 @@ constexpr CommandInfo kTransformCommands[] = {
      .operations = kGraft,
      .writes = true,
      .examples = kGraftExamples,
+     .status = kConversionStatus},
+    {.path = "convert",
+     .summary = "Bring names and experts into another layout, or take the text model out",
+     .options = kInputOnly,
+     .operations = kConvert,
+     .writes = true,
+     .examples = kLayoutExamples,
      .status = kConversionStatus},
     {.path = "merge-lora",
      .summary = "Merge an adapter into a model",

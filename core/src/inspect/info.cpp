@@ -40,6 +40,7 @@ class Builder {
       if (shard.status == ShardStatus::kMissing) info_.missing_shards.push_back(shard.name);
     choose_kind();
     choose_family();
+    if (info_.kind == ModelKind::kCheckpoint) info_.names = find_name_facts(checkpoint_);
     add_notes();
     return std::move(info_);
   }

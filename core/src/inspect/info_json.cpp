@@ -75,6 +75,21 @@ OrderedJson head_json(const ModelInfo& info) {
     out["config"] = OrderedJson();
   out["adapter"] = info.adapter ? adapter_json(*info.adapter) : OrderedJson();
   out["index"] = index_json(info);
+  out["names"] = nullptr;
+  out["experts"] = nullptr;
+  if (info.names) {
+    const NameFacts& names = *info.names;
+    out["names"] = {{"layout", name_layout_text(names.layout)},
+                    {"to_transformers_4", json_integer(names.to4)},
+                    {"to_transformers_5", json_integer(names.to5)}};
+    if (names.split + names.fused > 0)
+      out["experts"] = {{"form", names.split == 0   ? "fused"
+                                 : names.fused == 0 ? "split"
+                                                    : "both"},
+                        {"split", json_integer(names.split)},
+                        {"fused", json_integer(names.fused)},
+                        {"mixed", json_integer(names.mixed)}};
+  }
   return out;
 }
 

@@ -57,6 +57,7 @@ class Writer {
     out_ += padded(std::string(key), 9) + ": " + value + "\n";
   }
   void facts();
+  void names(const NameFacts& names);
   void layouts();
   void adapter();
   void notes();
@@ -107,6 +108,7 @@ void Writer::facts() {
         config += (config.empty() ? "" : ", ") + std::string(name) + " " + escape_text(value);
     line("Config", config.empty() ? "says neither model_type nor dtype" : config);
   }
+  if (info_.names) names(*info_.names);
   if (checkpoint_.index) {
     const ShardIndex& index = *checkpoint_.index;
     std::string text = escape_text(index.file) + ": " + grouped_digits(index.weight_map.size()) + " tensors";
@@ -121,6 +123,24 @@ void Writer::facts() {
       text += (i > 0 ? ", " : "") + escape_text(info_.missing_shards[i]);
     line("Missing", text + (info_.missing_shards.size() > kMaxMissing ? ", …" : ""));
   }
+}
+
+void Writer::names(const NameFacts& names) {
+  const uint64_t moving = std::max(names.to4, names.to5);
+  if (moving > 0)
+    line("Names", "of " + std::string(name_layout_text(names.layout)) + ", " + grouped_digits(moving) +
+                      " would move to " + std::string(name_layout_text(other_layout(names.layout))));
+  else
+    line("Names", "the same in transformers-4 and transformers-5");
+  if (names.split + names.fused == 0) return;
+  std::string text;
+  if (names.split > 0)
+    text = "split in " + grouped_digits(names.split) + (names.split == 1 ? " container" : " containers");
+  if (names.fused > 0)
+    text += std::string(text.empty() ? "" : ", ") + "fused in " + grouped_digits(names.fused) +
+            (names.fused == 1 ? " container" : " containers");
+  if (names.mixed > 0) text += ", both forms side by side in " + grouped_digits(names.mixed);
+  line("Experts", text);
 }
 
 void Writer::layouts() {

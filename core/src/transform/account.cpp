@@ -115,6 +115,16 @@ OrderedJson Account::to_json() const {
       root["grafts"].push_back(std::move(entry));
     }
   }
+  if (layout_change) {
+    root["model_type"] = layout_change->model_type;
+    root["names"]["moved"] = json_integer(layout_change->moved);
+    root["names"]["kept"] = json_integer(layout_change->kept);
+    root["names"]["unmapped"] = json_integer(layout_change->unmapped);
+    root["experts"]["fused"] = json_integer(layout_change->fused);
+    root["experts"]["split"] = json_integer(layout_change->split);
+    root["experts"]["transposed"] = json_integer(layout_change->transposed);
+    root["joined"] = json_integer(layout_change->joined);
+  }
   root["files"] = OrderedJson::array();
   for (const File& file : files) {
     OrderedJson entry;
@@ -178,6 +188,14 @@ std::string Account::to_text(bool all_names) const {
             grouped_digits(converted->unmapped) + " unmapped, " + grouped_digits(converted->dropped) +
             " dropped\n";
     for (const std::string& note : converted->notes) text += "note: " + escape_text(note) + "\n";
+  }
+  if (layout_change) {
+    const LayoutChange& c = *layout_change;
+    text += "model type: " + escape_text(c.model_type) + "\nnames: " + grouped_digits(c.moved) + " moved, " +
+            grouped_digits(c.kept) + " kept, " + grouped_digits(c.unmapped) +
+            " unmapped\nexperts: " + counted(c.fused, "container") + " fused, " + grouped_digits(c.split) +
+            " split, " + grouped_digits(c.transposed) + " transposed\njoined: " + grouped_digits(c.joined) +
+            "\n";
   }
   for (const File& file : files) {
     text += "file: " + escape_text(file.name) + ", " + counted(file.tensors, "tensor") + ", " +

@@ -4,6 +4,7 @@
 #include <set>
 #include <string_view>
 
+#include "decoded.h"
 #include "pipe.h"
 #include "quant/scale_names.h"
 #include "quantised_tensors.h"
@@ -24,6 +25,7 @@ class Cast final : public Pipe {
   }
 
   Result<void> apply(Stream& stream) const override {
+    TFTF_TRY(check_moved_codes(stream, "cast"));
     const QuantisedTensors quantised(stream);
     if (!allow_unscaled_) TFTF_TRY(check_scaled(stream, quantised));
     std::set<std::string_view> kept;

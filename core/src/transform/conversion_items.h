@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gather.h"
 #include "stage.h"
 
 namespace tftf::transform {
@@ -19,6 +20,13 @@ struct Conversion {
   std::vector<Extent> from{};  // the data, or the parts of the weight that is decoded
   uint64_t elements = 0;
   uint32_t table = 0;  // of what was measured
+  // Of what is gathered: `from` are the lanes when it is plain, else `ways` are the conversions of its sources.
+  std::shared_ptr<const Gather> gather{};
+  std::vector<Conversion> ways{};
+  // All that is read, and what is done, in words.
+  std::vector<Extent> reads() const;
+  std::string word() const;
+  uint64_t matrices() const;
 };
 
 class ConversionItems {
@@ -34,6 +42,10 @@ class ConversionItems {
   std::shared_ptr<const Chain> shared_chain(const Conversion& conversion);
 
  private:
+  std::shared_ptr<const Chain> chain_of_ways(const Conversion& conversion, uint64_t first, uint64_t matrices,
+                                             std::vector<uint32_t>& residents);
+  GatherStep::Way way_of(const Conversion& way, uint64_t base, const GatherForm& form, uint64_t tile_units,
+                         std::vector<uint32_t>& residents);
   void add_resident(Item& item, const std::shared_ptr<const Chain>& chain);
   void add_gatherings(Item& item, const Chain& chain);
 

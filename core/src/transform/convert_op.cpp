@@ -2,6 +2,8 @@
 #include <array>
 #include <numeric>
 
+#include "chain_run.h"
+#include "gather.h"
 #include "stage.h"
 #include "tftf/base/checked.h"
 #include "tftf/simd/cast.h"
@@ -100,7 +102,7 @@ std::byte* open_views(const Item& item, ElementRange range, const Tables& tables
   const Chain& chain = chain_of(item);
   const size_t stages = chain.stages.size();
   std::byte* free = slot.scratch.data();
-  size_t resident = 0;
+  size_t resident = to_size(item.arg[4]);
   const std::byte* ready = nullptr;
   if (chain.ready_bytes(1) != 0) ready = slot.residents[resident++].data();
   for (size_t s = 0; s < stages; ++s) {
@@ -112,6 +114,7 @@ std::byte* open_views(const Item& item, ElementRange range, const Tables& tables
                 .out = slot.out,
                 .scratch = free,
                 .ready = ready,
+                .residents = slot.residents,
                 .value = &value};
     if (stage.op->encodes && stage.encoded->encoder->measure != nullptr && !slot.out.empty())
       views[s].measured = tables.table[to_size(item.arg[2])].data();
@@ -136,10 +139,11 @@ const std::byte* advanced(const std::byte* data, uint64_t bytes) {
   return data == nullptr ? nullptr : data + bytes;
 }
 
-// Sends a tile through the stages, piece by piece. The last one writes to `out`, or (null) to a buffer, in which `seen` looks
-// at the result. `direct`: the tile is one piece and there is no buffer. Returns how many finite values became infinite.
-uint64_t run_stages(const Item& item, ElementRange range, const KernelTable& kernels, const Slot& slot,
-                    const Views& views, std::byte* free, bool direct, std::byte* out, Scan* seen) noexcept {
+// Sends a tile through the stages, piece by piece. The last one writes to `out`, or (null) to a buffer, in which `look` is
+// shown the result. `direct`: the tile is one piece and there is no buffer. Returns how many finite values became infinite.
+template <class Look>
+uint64_t run_stages(const Item& item, ElementRange range, const Slot& slot, const Views& views,
+                    std::byte* free, bool direct, std::byte* out, Look look) noexcept {
   const Chain& chain = chain_of(item);
   const size_t stages = chain.stages.size();
   const std::byte* const data = data_of(chain, slot, range);
@@ -156,7 +160,7 @@ uint64_t run_stages(const Item& item, ElementRange range, const KernelTable& ker
       infinite += stage.op->run(stage, views[s], piece, from, to);
       from = to;
     }
-    if (seen != nullptr) kernels.scan(chain.out, from, piece.first, piece.count, *seen);
+    look(piece, from);
   }
   return infinite;
 }
@@ -169,8 +173,11 @@ void convert_run(const Item& item, uint64_t tile, const Tables& tables, const Ke
   std::byte* const free = open_views(item, range, tables, kernels, slot, nullptr, value, views);
   const bool writes = !slot.out.empty();
   Scan seen;
-  value.n[0] += run_stages(item, range, kernels, slot, views, free, is_direct(chain, writes),
-                           writes && !chain.encodes() ? slot.out[0] : nullptr, writes ? nullptr : &seen);
+  value.n[0] += run_stages(item, range, slot, views, free, is_direct(chain, writes),
+                           writes && !chain.encodes() ? slot.out[0] : nullptr,
+                           [&](ElementRange piece, const std::byte* elements) {
+                             if (!writes) kernels.scan(chain.out, elements, piece.first, piece.count, seen);
+                           });
   value.n[1] += seen.nan;
   value.n[2] += seen.inf;
 }
@@ -180,7 +187,7 @@ void gather_run(const Item& item, uint64_t tile, const Tables& tables, const Ker
   const ElementRange range = range_of(item, tile);
   Views views;
   std::byte* const free = open_views(item, range, tables, kernels, slot, slot.out[0], value, views);
-  run_stages(item, range, kernels, slot, views, free, false, nullptr, nullptr);
+  run_stages(item, range, slot, views, free, false, nullptr, [](ElementRange, const std::byte*) {});
   const size_t last = chain_of(item).stages.size() - 1;
   const Stage& stage = chain_of(item).stages[last];
   if (tile + 1 == item.tiles) stage.op->gathered(stage, views[last]);
@@ -193,7 +200,7 @@ void measure_run(const Item& item, uint64_t tile, const Tables& tables, const Ke
   std::byte* const free = open_views(item, range, tables, kernels, slot, nullptr, value, views);
   Measure measure;
   views[chain_of(item).stages.size() - 1].measure = &measure;
-  run_stages(item, range, kernels, slot, views, free, false, nullptr, nullptr);
+  run_stages(item, range, slot, views, free, false, nullptr, [](ElementRange, const std::byte*) {});
   value.n = {measure.n[0], measure.n[1], measure.n[2], measure.lost};
   value.x[0] = measure.largest;
 }
@@ -231,6 +238,42 @@ void check_run(const Item& item, uint64_t tile, const Tables&, const KernelTable
 
 }  // namespace
 
+void chain_io(const Item& item, ElementRange range, StepIo& io) {
+  const Chain& chain = chain_of(item);
+  if (reads_data(chain)) io.in.push_back(data_extent(chain, item, range));
+  for (const Stage& stage : chain.stages)
+    if (stage.op->io != nullptr) stage.op->io(stage, item, range, io);
+}
+
+uint64_t chain_inputs(const Item& item, ElementRange range) noexcept {
+  const Chain& chain = chain_of(item);
+  if (reads_data(chain)) return 1;
+  if (!chain.decodes()) return 0;
+  const Stage& first = chain.stages.front();
+  return first.gather != nullptr ? first.gather->inputs(range) : first.weight->reads;
+}
+
+uint64_t chain_unit(const Chain& chain) {
+  uint64_t unit = 1;
+  for (const Stage& stage : chain.stages) {
+    if (stage.op->unit != nullptr) unit = common_multiple(unit, stage.op->unit(stage));
+    if (stage.op->tile_unit != nullptr && stage.op != &kGatherStage)
+      unit = common_multiple(unit, stage.op->tile_unit(stage));
+  }
+  return unit;
+}
+
+uint64_t chain_scratch(const Item& item) { return convert_scratch(item); }
+
+void run_chain(const Item& item, ElementRange range, const KernelTable& kernels, const Slot& slot,
+               const ChainSink& sink, Value& value) noexcept {
+  Views views;
+  std::byte* const free = open_views(item, range, {}, kernels, slot, nullptr, value, views);
+  value.n[0] +=
+      run_stages(item, range, slot, views, free, false, nullptr,
+                 [&](ElementRange piece, const std::byte* elements) { sink.take(sink.to, piece, elements); });
+}
+
 std::string Chain::word() const {
   std::string text = provided == nullptr ? "" : "saved";
   for (const Stage& stage : stages) text += (text.empty() ? "" : " + ") + stage.op->word(stage);
@@ -249,7 +292,8 @@ uint64_t Chain::units_per_tile(uint64_t tile_bytes) const {
   const uint64_t written = encodes() ? stages.back().op->bits(stages.back()) : dtype_bits(out);
   const uint64_t bits = std::max<uint64_t>(read, written);
   // Whole rows where a tile holds any: products go faster over several rows.
-  if (decodes()) tile_bytes *= stages.front().weight->stretch;
+  if (decodes() && stages.front().op->stretch != nullptr)
+    tile_bytes *= stages.front().op->stretch(stages.front());
   const uint64_t units = tile_units(tile_bytes, bits, multiple);
   return multiple == 1 && units > rows ? units - units % rows : units;
 }

@@ -43,6 +43,7 @@ uint64_t decode_tile_unit(const Stage& stage) {
 }
 uint64_t decode_piece(const Stage& stage) { return stage.weight->piece; }
 uint64_t decode_bits(const Stage& stage) { return stage.weight->bits; }
+uint32_t decode_stretch(const Stage& stage) { return stage.weight->stretch; }
 
 }  // namespace
 
@@ -55,7 +56,8 @@ const StageOp kDecodeStage{.word = decode_word,
                            .piece = decode_piece,
                            .decodes = true,
                            .tile_unit = decode_tile_unit,
-                           .bits = decode_bits};
+                           .bits = decode_bits,
+                           .stretch = decode_stretch};
 
 Stage decode_stage(std::shared_ptr<const Weight> weight, DType to) {
   Stage stage{.op = &kDecodeStage, .from = DType::U8, .to = weight->decoder->rounds ? to : DType::F32};

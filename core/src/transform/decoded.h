@@ -10,4 +10,8 @@ namespace tftf::transform {
 // name module and layout.
 Result<void> decode_weight(const Stream& stream, const QuantMatch& match, DType to, StreamTensor& weight);
 
+// Codes that were fused or split in this run are nobody's modules any more: kRefusedUnsupported names the first.
+// `becomes`: "dequantised".
+Result<void> check_moved_codes(const Stream& stream, const std::string& becomes);
+
 }  // namespace tftf::transform

@@ -66,6 +66,7 @@ class Dequant final : public Pipe {
   }
 
   Result<void> apply(Stream& stream) const override {
+    TFTF_TRY(check_moved_codes(stream, "dequantised"));
     Work work(stream);
     std::vector<QuantMatch> given;
     if (options_.rows) {
@@ -163,10 +164,7 @@ class Dequant final : public Pipe {
     }
     TFTF_TRY(decode_weight(work.stream, match, to, weight));
     work.names.insert(weight.name);
-    if (weight.name == stored && match.module != stored) {
-      weight.name = match.module;
-      work.stream.renamed = true;
-    }
+    if (weight.name == stored && match.module != stored) work.stream.rename(weight, match.module);
     for (const QuantCompanion& companion : match.companions) {
       const auto part = work.at.find(ref_key(companion.tensor));
       if (part != work.at.end()) work.consumed.insert(part->second);

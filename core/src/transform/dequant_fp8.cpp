@@ -37,6 +37,7 @@ class DequantFp8 final : public Pipe {
   }
 
   Result<void> apply(Stream& stream) const override {
+    TFTF_TRY(check_moved_codes(stream, "dequantised"));
     Work work{stream, QuantisedTensors(stream)};
     work.consumed.resize(stream.tensors.size());
     TFTF_TRY(check_problems(stream));

@@ -29,6 +29,7 @@ void add_parts(Stream& stream, StreamTensor tensor, const std::vector<EncodedPar
     if (&part == &parts.front()) {
       made.stages = std::move(tensor.stages);
       made.provided = std::move(tensor.provided);
+      made.gather = std::move(tensor.gather);
     }
     out.push_back(std::move(made));
   }
@@ -40,9 +41,9 @@ Result<void> encode_matrix(Stream& stream, StreamTensor matrix, const Encoder& e
                            const EncodeOptions& options, std::optional<std::string> stamp,
                            std::vector<StreamTensor>& out) {
   EncodeRequest request{matrix.name, matrix.shape[0], matrix.shape[1], matrix.dtype, options};
-  request.plain =
-      matrix.provided == nullptr && std::all_of(matrix.stages.begin(), matrix.stages.end(),
-                                                [](const Stage& stage) { return stage.op == &kCastStage; });
+  request.plain = matrix.provided == nullptr && matrix.gather == nullptr &&
+                  std::all_of(matrix.stages.begin(), matrix.stages.end(),
+                              [](const Stage& stage) { return stage.op == &kCastStage; });
   request.stamp = std::move(stamp);
   Result<Encoded> encoded = encoder.plan(request);
   if (!encoded) {

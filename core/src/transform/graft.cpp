@@ -177,6 +177,8 @@ class Graft final : public Pipe {
       if (!work.chosen[i]) continue;
       const StreamTensor& tensor = work.source.tensors[i];
       const QuantMatch* match = work.there.match_of(i);
+      if (tensor.moved_codes && !options_.dtype && difference.empty()) continue;
+      if (tensor.moved_codes) return moved_codes(work, tensor, difference);
       const bool unread = match == nullptr && method && tensor.is_copy() &&
                           looks_like_codes(work.source.checkpoint->info(tensor.source));
       if (match == nullptr && !unread) continue;
@@ -194,6 +196,18 @@ class Graft final : public Pipe {
                    .tensor = tensor.name};
     }
     return {};
+  }
+
+  // Experts whose codes were fused or split are no modules any more that could be dequantised.
+  Error moved_codes(const Work& work, const StreamTensor& tensor, const std::string& difference) const {
+    return {.code = ErrorCode::kRefusedUnsupported,
+            .message = "Tensor " + quote_name(tensor.name) + " is made of quantised experts of " +
+                       quote_name(other_->given) + ", which has them in another form than the model" +
+                       (options_.dtype ? "; dequantise the source first, then take it."
+                                       : ", and the model would not be read so: " + difference +
+                                             ". Dequantise the source first, then take it."),
+            .file = work.source.file_of(tensor.source),
+            .tensor = tensor.name};
   }
 
   // Weights of the model that give way. Returns how many tensors they have.
@@ -234,7 +248,8 @@ class Graft final : public Pipe {
         kept.insert(match);
       } else {
         cast(tensor);
-        if (quantised && tensor.shape.size() == 2 && ends_with(tensor.name, kWeightEnd)) {
+        if (quantised && !tensor.moved_codes && tensor.shape.size() == 2 &&
+            ends_with(tensor.name, kWeightEnd)) {
           if (!listed) TFTF_TRY(find_plain_lists(work.model, tensor));
           listed = true;
           tensor.left_alone = true;

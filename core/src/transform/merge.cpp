@@ -191,6 +191,7 @@ class Merge final : public Pipe {
     DType from = tensor.dtype;
     if (change.replacement != nullptr) {
       tensor.provided = provided(change.replacement, owner);
+      tensor.gather.reset();
       tensor.shape = change.replacement->shape;
       tensor.stages.clear();
       from = change.replacement->dtype;

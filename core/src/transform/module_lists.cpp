@@ -26,7 +26,7 @@ class MovedModules {
     for (const StreamTensor& tensor : stream.tensors)
       // Tensors of other models are called there as nothing here is.
       if (!tensor.added && !tensor.literal && tensor.source.shard < stream.checkpoint->shards.size())
-        names_.emplace_back(stream.checkpoint->info(tensor.source).name, tensor.name);
+        names_.emplace_back(listed(stream, tensor), tensor.name);
     std::sort(names_.begin(), names_.end());
   }
 
@@ -47,6 +47,12 @@ class MovedModules {
   }
 
  private:
+  // What the lists call it.
+  static const std::string& listed(const Stream& stream, const StreamTensor& tensor) {
+    if (!tensor.listed_name.empty()) return tensor.listed_name;
+    return stream.lists_current ? tensor.name : stream.checkpoint->info(tensor.source).name;
+  }
+
   std::pair<bool, Answer> direct(const std::string& module) const {
     const std::string below = module + ".";
     auto at = std::lower_bound(names_.begin(), names_.end(), std::pair<std::string, std::string>(below, ""));
@@ -70,8 +76,9 @@ bool is_module_pattern(const std::string& entry) {
 
 class ListEdit {
  public:
-  ListEdit(const MovedModules& moved, ConfigText& config, std::vector<std::string>& warnings)
-      : moved_(moved), config_(config), warnings_(warnings) {}
+  ListEdit(const ModuleMoves& moves, std::string_view since, ConfigText& config,
+           std::vector<std::string>& warnings)
+      : moves_(moves), since_(since), config_(config), warnings_(warnings) {}
 
   void edit(std::vector<std::string_view> path) {
     const JsonValue* value = &config_.root();
@@ -87,9 +94,7 @@ class ListEdit {
     if (value->is_string()) {
       replace(value->begin, value->end, value->text);
     } else if (value->is_array()) {
-      for (size_t i = value->elements.size(); i-- > 0;)
-        if (value->elements[i].is_string())
-          replace(value->elements[i].begin, value->elements[i].end, value->elements[i].text);
+      edit_elements(*value);
     } else if (value->is_object()) {
       for (size_t i = value->members.size(); i-- > 0;) {
         const uint64_t begin = value->key_offsets[i];
@@ -107,22 +112,42 @@ class ListEdit {
     return at + 1 - to_size(begin - origin_);
   }
 
-  void replace(uint64_t begin, uint64_t end, const std::string& entry) {
+  // From the end on. An element that goes takes the comma behind it along; where nothing stays behind it, the one before.
+  void edit_elements(const JsonValue& list) {
+    bool stays_behind = false;
+    for (size_t i = list.elements.size(); i-- > 0;) {
+      const JsonValue& element = list.elements[i];
+      if (!element.is_string() || !replace(element.begin, element.end, element.text)) {
+        stays_behind = true;
+        continue;
+      }
+      const uint64_t begin = stays_behind || i == 0 ? element.begin : list.elements[i - 1].end;
+      const uint64_t end = stays_behind ? list.elements[i + 1].begin : element.end;
+      text_.erase(to_size(begin - origin_), to_size(end - begin));
+      changed_ = true;
+    }
+  }
+
+  // Whether the entry has to go.
+  bool replace(uint64_t begin, uint64_t end, const std::string& entry) {
     const auto left = [&](const std::string& why) {
       std::string key;
       for (const std::string_view part : where_) key += (key.empty() ? "" : ".") + std::string(part);
-      warnings_.push_back("Tensors are renamed, and " + quote_name(entry) + " of " + key +
+      warnings_.push_back(std::string(since_) + ", and " + quote_name(entry) + " of " + key +
                           " in config.json stays as it is: " + why + ".");
+      return false;
     };
     if (is_module_pattern(entry)) return left("it is a pattern");
-    const MovedModules::Answer answer = moved_.of(entry);
-    if (!answer.told) return left("its tensors were renamed in different ways");
-    if (answer.name == entry) return;
-    text_.replace(to_size(begin - origin_), to_size(end - begin), json_ascii_string(answer.name));
+    const ModuleMove move = moves_(entry);
+    if (!move.why_left.empty()) return left(move.why_left);
+    if (move.gone || move.name == entry) return move.gone;
+    text_.replace(to_size(begin - origin_), to_size(end - begin), json_ascii_string(move.name));
     changed_ = true;
+    return false;
   }
 
-  const MovedModules& moved_;
+  const ModuleMoves& moves_;
+  std::string_view since_;
   ConfigText& config_;
   std::vector<std::string>& warnings_;
   std::string text_;
@@ -133,9 +158,9 @@ class ListEdit {
 
 }  // namespace
 
-void rename_module_lists(const Stream& stream, ConfigText& config, std::vector<std::string>& warnings) {
-  const MovedModules moved(stream);
-  ListEdit edit(moved, config, warnings);
+void move_module_lists(const ModuleMoves& moves, std::string_view since, ConfigText& config,
+                       std::vector<std::string>& warnings) {
+  ListEdit edit(moves, since, config, warnings);
   for (const bool nested : {false, true})
     for (const std::string_view section : kSections) {
       const auto path = [&](std::string_view key) {
@@ -145,6 +170,16 @@ void rename_module_lists(const Stream& stream, ConfigText& config, std::vector<s
       for (const std::string_view key : kLists) edit.edit(path(key));
       for (const std::string_view key : kTables) edit.edit(path(key));
     }
+}
+
+void rename_module_lists(const Stream& stream, ConfigText& config, std::vector<std::string>& warnings) {
+  const MovedModules moved(stream);
+  const auto move = [&moved](const std::string& entry) {
+    MovedModules::Answer answer = moved.of(entry);
+    if (!answer.told) return ModuleMove{entry, "its tensors were renamed in different ways"};
+    return ModuleMove{std::move(answer.name)};
+  };
+  move_module_lists(move, "Tensors are renamed", config, warnings);
 }
 
 }  // namespace tftf::transform

@@ -145,6 +145,30 @@ constexpr OptionInfo kRepackOptions[] = {{.name = "to",
                                           .help = "Layout to write",
                                           .required = true}};
 
+constexpr std::string_view kNameLayouts[] = {"transformers-4", "transformers-5"};
+constexpr std::string_view kExpertForms[] = {"fused", "split"};
+constexpr std::string_view kParts[] = {"text"};
+constexpr OptionInfo kConvertOptions[] = {
+    {.name = "to",
+     .kind = OptionKind::kChoice,
+     .choices = kNameLayouts,
+     .help = "Names and experts as released files have them (transformers-4), or as the modules of "
+             "transformers 5"},
+    {.name = "experts",
+     .kind = OptionKind::kChoice,
+     .choices = kExpertForms,
+     .help = "All experts of a layer in one tensor, or a tensor for each"},
+    {.name = "part",
+     .kind = OptionKind::kChoice,
+     .choices = kParts,
+     .help = "Take the text model out of one that sees or hears, with a config.json of its own"},
+    {.name = "model-type",
+     .kind = OptionKind::kText,
+     .help = "Model type, where config.json does not name it"},
+    {.name = "allow-unmapped",
+     .kind = OptionKind::kFlag,
+     .help = "Copy tensors whose names the model type does not know"}};
+
 constexpr std::string_view kAxes[] = {"out-in", "in-out"};
 
 constexpr OptionInfo kMergeOptions[] = {
@@ -314,6 +338,16 @@ constexpr OperationInfo kOperations[] = {
      .other = "from",
      .obstacle = no_obstacle,
      .make = transform::make_graft},
+    {.id = "convert",
+     .title = "Convert names and experts",
+     .summary = "Moves names between transformers 4 and 5, fuses or splits experts, takes the text model out",
+     .activator = "--convert",
+     .bare = "to",
+     .options = kConvertOptions,
+     .layouts = "a model type of the table; experts that are quantised are moved where that is exact",
+     .writes = "the same elements under other names and in other tensors; config.json follows",
+     .obstacle = transform::convert_obstacle,
+     .make = transform::make_convert},
     {.id = "filter",
      .title = "Filter",
      .summary = "Keeps the tensors whose names match",

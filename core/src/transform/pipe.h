@@ -30,6 +30,7 @@ Result<std::unique_ptr<Pipe>> make_dequant_fp8(const Operation& operation);
 Result<std::unique_ptr<Pipe>> make_dequant(const Operation& operation);
 Result<std::unique_ptr<Pipe>> make_quantize(const Operation& operation);
 Result<std::unique_ptr<Pipe>> make_repack(const Operation& operation);
+Result<std::unique_ptr<Pipe>> make_convert(const Operation& operation);
 // Of an operation with its adapter.
 Result<std::unique_ptr<Pipe>> make_merge(const Operation& operation);
 // Of an operation with its other model.
@@ -39,6 +40,7 @@ std::string dequant_fp8_obstacle(const Checkpoint& checkpoint);
 std::string dequant_obstacle(const Checkpoint& checkpoint);
 std::string quantize_obstacle(const Checkpoint& checkpoint);
 std::string repack_obstacle(const Checkpoint& checkpoint);
+std::string convert_obstacle(const Checkpoint& checkpoint);
 std::string merge_obstacle(const Checkpoint& checkpoint);
 
 }  // namespace tftf::transform

@@ -18,6 +18,15 @@
 namespace tftf::transform {
 namespace {
 
+// Lanes shorter than this are read together and written at once, where copies would be calls of their own.
+constexpr uint64_t kCopiedLane = 256 << 10;
+
+bool is_copied(const Gather& gather) {
+  const GatherForm& form = gather.form;
+  return gather.is_plain() && form.is_run() &&
+         (gather.lanes.size() == 1 || form.rows * form.cols * form.element_bytes >= kCopiedLane);
+}
+
 class Writer {
  public:
   Writer(Stream stream, const LayoutReport& layouts, const std::vector<std::string>& header_sha256,
@@ -219,13 +228,51 @@ class Writer {
       tables_.emplace(tensor.bundle, table);
       PlanEntry entry{.kind = PlanEntry::Kind::kMeasure,
                       .name = tensor.name,
-                      .dtype = stream_.checkpoint->info(tensor.source).dtype,
+                      .dtype = tensor.gather != nullptr ? tensor.stages.front().from
+                                                        : stream_.checkpoint->info(tensor.source).dtype,
                       .shape = tensor.shape};
       conversions_.add(conversion_of(tensor), std::move(entry), &kMeasureOp, {});
     }
   }
 
+  // What is gathered reads its lanes as they lie, or sends its sources their own way.
+  void gather(const StreamTensor& tensor, Conversion& conversion) {
+    const Gather& gather = *tensor.gather;
+    conversion.gather = tensor.gather;
+    conversion.in = tensor.stages.empty() ? tensor.dtype : tensor.stages.front().from;
+    conversion.elements = gather.form.elements();
+    // What fills no whole bytes is moved in bytes.
+    if (dtype_bits(conversion.in) < 8) conversion.in = conversion.out = DType::U8;
+    if (!gather.is_plain()) {
+      for (const GatherSource& source : gather.sources) {
+        if (source.way != nullptr) {
+          conversion.ways.push_back(conversion_of(*source.way));
+        } else {
+          conversion.ways.push_back({.name = tensor.name, .stages = no_stages_});
+          Conversion& way = conversion.ways.back();
+          const TensorInfo& info = stream_.checkpoint->info(source.ref);
+          way.in = way.out = info.dtype;
+          way.from = {stored(source.ref)};
+          way.elements = info.bytes() * 8 / dtype_bits(info.dtype);
+        }
+      }
+      return;
+    }
+    const uint64_t size = gather.form.element_bytes;
+    for (const GatherLane& lane : gather.lanes)
+      conversion.from.push_back(
+          slice(stored(gather.sources[lane.source].ref), lane.base * size, gather.form.span() * size));
+  }
+
   Conversion conversion_of(const StreamTensor& tensor) {
+    if (tensor.gather != nullptr) {
+      Conversion conversion{.name = tensor.name, .stages = tensor.stages};
+      conversion.out = tensor.dtype;
+      gather(tensor, conversion);
+      if (const auto table = tables_.find(tensor.bundle); tensor.bundle != 0 && table != tables_.end())
+        conversion.table = table->second;
+      return conversion;
+    }
     const TensorInfo& info = stream_.checkpoint->info(tensor.source);
     Conversion conversion{.name = tensor.name, .stages = tensor.stages, .provided = tensor.provided};
     conversion.in = tensor.provided != nullptr ? tensor.provided->dtype : info.dtype;
@@ -280,8 +327,15 @@ class Writer {
       results_->item_of_nobody();
       return;
     }
-    if (tensor.stages.empty()) {
+    if (tensor.is_copy()) {
       if (tensor.provided == nullptr) entry.from = {stored(tensor.source)};
+      builder_.add_copy(std::move(entry));
+      return;
+    }
+    if (tensor.stages.empty() && is_copied(*tensor.gather)) {
+      Conversion conversion{.name = tensor.name, .stages = tensor.stages};
+      gather(tensor, conversion);
+      entry.from = std::move(conversion.from);
       builder_.add_copy(std::move(entry));
       return;
     }
@@ -391,6 +445,7 @@ class Writer {
   std::map<uint32_t, std::vector<size_t>> bundles_;  // tensors of each, by output
   std::map<uint32_t, uint32_t> input_of_;            // shard to input
   std::map<uint32_t, uint32_t> tables_;              // of what is measured, by bundle
+  const std::vector<Stage> no_stages_{};
 };
 
 }  // namespace

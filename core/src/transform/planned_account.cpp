@@ -16,8 +16,12 @@ void count_left_quantised(const Stream& stream, const LayoutReport& layouts, Acc
   std::unordered_map<uint64_t, const StreamTensor*> by_source;
   const auto key = [](TensorRef ref) { return uint64_t{ref.shard} << 32 | ref.tensor; };
   for (const StreamTensor& tensor : stream.tensors) {
-    if (tensor.output == 0 && !tensor.literal && !tensor.measured && !tensor.words)
+    if (tensor.gather != nullptr) {
+      for (const GatherSource& source : tensor.gather->sources)
+        if (source.way == nullptr) by_source.emplace(key(source.ref), &tensor);
+    } else if (tensor.output == 0 && !tensor.literal && !tensor.measured && !tensor.words) {
       by_source.emplace(key(tensor.source), &tensor);
+    }
   }
   for (const QuantFinding& finding : layouts.findings) {
     uint64_t cast = 0;
@@ -79,6 +83,7 @@ Account account_of(const Stream& stream, const LayoutReport& layouts, const Tran
   account.merges = stream.merges;
   account.grafts = stream.grafts;
   account.converted = stream.converted;
+  account.layout_change = stream.layout_change;
   account.warnings = stream.warnings;
   if (stream.placement) {
     account.left_quantised = stream.placement->left_quantised;

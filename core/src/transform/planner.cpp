@@ -93,7 +93,7 @@ struct Planner::State {
     for (const auto& pipe : pipes) {
       TFTF_TRY(pipe->apply(next));
       for (const transform::StreamTensor& tensor : next.tensors) {
-        if (tensor.stages.size() > transform::kMaxStages) {
+        if (tensor.stages.size() + (tensor.gather != nullptr ? 1 : 0) > transform::kMaxStages) {
           return Error{.code = ErrorCode::kUsage,
                        .message = "Tensor " + next.described(tensor) + " would pass through more than " +
                                   std::to_string(transform::kMaxStages) + " conversions in one run.",

@@ -18,8 +18,8 @@ QuantisedTensors::QuantisedTensors(const Stream& stream) : checkpoint_(stream.ch
 }
 
 const QuantisedTensors::Part* QuantisedTensors::find(const StreamTensor& tensor) const {
-  if (tensor.added || tensor.provided != nullptr || !tensor.stages.empty() || tensor.output > 0 ||
-      tensor.literal || tensor.measured)
+  if (tensor.added || tensor.provided != nullptr || tensor.gather != nullptr || !tensor.stages.empty() ||
+      tensor.output > 0 || tensor.literal || tensor.measured)
     return nullptr;
   const auto at = parts_.find(stored_key(tensor.source));
   return at == parts_.end() ? nullptr : &at->second;

@@ -61,6 +61,7 @@ class Quantize final : public Pipe {
   }
 
   Result<void> apply(Stream& stream) const override {
+    TFTF_TRY(check_moved_codes(stream, "quantised"));
     Work work{stream};
     index_modules(work);
     TFTF_TRY(check_readable(work));
@@ -116,7 +117,9 @@ class Quantize final : public Pipe {
     static uint64_t key(const StreamTensor& t) { return uint64_t{t.source.shard} << 32 | t.source.tensor; }
     const QuantMatch* match_of(const StreamTensor& tensor) const {
       const auto at = by_weight.find(key(tensor));
-      return at == by_weight.end() || tensor.added || !tensor.stages.empty() ? nullptr : at->second;
+      return at == by_weight.end() || tensor.added || tensor.gather != nullptr || !tensor.stages.empty()
+                 ? nullptr
+                 : at->second;
     }
     bool is_companion(const StreamTensor& tensor) const {
       return !tensor.added && owner.count(key(tensor)) > 0;

@@ -38,8 +38,7 @@ class Rename final : public Pipe {
         name = *std::move(next);
       }
       TFTF_TRY(check_name(stream, tensor, name));
-      if (name != tensor.name) stream.renamed = true;
-      tensor.name = std::move(name);
+      stream.rename(tensor, std::move(name));
       const auto [other, fresh] = names.emplace(tensor.name, &tensor);
       if (!fresh) return collision(stream, *other->second, tensor);
     }

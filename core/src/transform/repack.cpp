@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "decoded.h"
 #include "pipe.h"
 #include "plane_ops.h"
 #include "restamp.h"
@@ -61,6 +62,7 @@ class Repack final : public Pipe {
   std::string text() const override { return "repack to=" + std::string(to_.id); }
 
   Result<void> apply(Stream& stream) const override {
+    TFTF_TRY(check_moved_codes(stream, "repacked"));
     RepackWork work{stream};
     for (size_t i = 0; i < stream.tensors.size(); ++i) {
       const StreamTensor& tensor = stream.tensors[i];

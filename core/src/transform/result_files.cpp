@@ -54,7 +54,7 @@ void ResultFiles::pack(const std::vector<DeclaredTensor>& tensors, const Account
   std::vector<uint64_t> bytes;
   for (const DeclaredTensor& tensor : tensors) bytes.push_back(tensor.bytes);
   if (!request_.layout.align) starts_ = starts(bytes);
-  const bool changed = account.changed > 0 || !stream_.dropped.empty() || stream_.renamed;
+  const bool changed = account.changed > 0 || !stream_.dropped.empty() || stream_.renamed || stream_.relaid;
   const Metadata metadata = metadata_of_result(changed);
   for (size_t s = 0; s < starts_.size(); ++s) {
     files_.push_back({.name = request_.layout.single_file ? request_.layout.single_name

@@ -77,28 +77,31 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
   SidePlan plan;
   const bool plain_again = stream.dequantises && left_quantised == 0;
   std::optional<std::string> config_text;
-  const bool new_config = stream.config_file != nullptr || !stream.plain_lists.empty();
-  if (const SideFile* file = stream.config_side();
+  const bool new_config = stream.rewritten != nullptr || !stream.plain_lists.empty();
+  if (const SideFile* file = stream.checkpoint->side_file(kConfig);
       file != nullptr && (plain_again || stream.result_dtype || !stream.quantization_config.empty() ||
                           !stream.config_members.empty() || stream.renamed || new_config)) {
-    if (file->document.error && stream.renamed && !plain_again && !stream.result_dtype &&
+    const bool broken = file->document.error && stream.rewritten == nullptr;
+    if (broken && stream.renamed && !plain_again && !stream.result_dtype &&
         stream.quantization_config.empty() && stream.config_members.empty() && !new_config) {
       plan.warnings.push_back(
           "\"config.json\" is not valid JSON, so that no list of modules in it is renamed.");
-    } else if (file->document.error) {
+    } else if (broken) {
       return Error{.code = ErrorCode::kRefusedConfig,
                    .message = "\"config.json\" would have to be changed and is not valid JSON: " +
                               escape_text(file->document.error->detail) + ".",
                    .file = std::string(kConfig)};
     }
-    ConfigText config{std::string(kConfig), file->document.error ? "{}" : file->text};
+    ConfigText config{std::string(kConfig), broken                        ? "{}"
+                                            : stream.rewritten != nullptr ? stream.rewritten->text
+                                                                          : file->text};
+    if (stream.rewritten != nullptr) plan.changes = stream.rewritten->changes;
     if (stream.renamed) rename_module_lists(stream, config, plan.warnings);
     edit(config, plain_again, stream.result_dtype, stream.quantization_config);
     if (!plain_again) add_plain_modules(stream, config, kConfig);
     for (const auto& [path, json] : stream.config_members) config.set({path.begin(), path.end()}, json);
-    plan.changes = stream.config_changes;
     plan.changes.insert(plan.changes.end(), config.changes().begin(), config.changes().end());
-    if (!plan.changes.empty()) config_text = config.text();
+    if (!plan.changes.empty() || stream.rewritten != nullptr) config_text = config.text();
   }
   // Mistral's own configuration says how its weights are quantised, too.
   std::optional<std::string> params_text;
@@ -134,6 +137,8 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
   for (const FileEntry& file : side_files_to_copy(stream.checkpoint->listing.kind, request.folder)) {
     const bool about_quantisation = std::find(std::begin(kQuantisationFiles), std::end(kQuantisationFiles),
                                               file.name) != std::end(kQuantisationFiles);
+    if (std::find(stream.sides_left.begin(), stream.sides_left.end(), file.name) != stream.sides_left.end())
+      continue;
     // What they say is told by config.json now, or is no longer so.
     if ((plain_again || !stream.quantization_config.empty()) && about_quantisation) continue;
     if (!file.unreadable.empty()) {

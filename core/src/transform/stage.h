@@ -19,6 +19,7 @@
 namespace tftf::transform {
 
 struct Stage;
+struct GatherStep;
 
 // What a stage sees of its tile.
 struct TileView {
@@ -29,9 +30,10 @@ struct TileView {
   std::span<std::byte* const> out;       // of a stage that encodes: its outputs, in the order of its io()
   std::byte* scratch = nullptr;          // its own, aligned to kSlotAlign
   const std::byte* ready = nullptr;      // its own part of the item's resident
-  Value* value = nullptr;                // the step's, for what run() cannot return
-  const std::byte* measured = nullptr;   // of a stage that encodes: what the phase before has found
-  Measure* measure = nullptr;            // that phase: what is filled then
+  std::span<const std::span<const std::byte>> residents{};  // of the whole step
+  Value* value = nullptr;                                   // the step's, for what run() cannot return
+  const std::byte* measured = nullptr;  // of a stage that encodes: what the phase before has found
+  Measure* measure = nullptr;           // that phase: what is filled then
   // What the stage has gathered over the whole item beforehand, when it asks for that; while that is done, `gathering`
   // (and run() has nothing to write).
   const std::byte* gathered = nullptr;
@@ -73,6 +75,8 @@ struct StageOp {
   uint64_t (*tile_unit)(const Stage& stage) = nullptr;
   // Of those two: bits that io() reads, or writes, per element, rounded up.
   uint64_t (*bits)(const Stage& stage) = nullptr;
+  // Of a stage that decodes: times the usual bytes of a tile; null: once.
+  uint32_t (*stretch)(const Stage& stage) = nullptr;
 };
 
 // A tensor passes through no more stages than this.
@@ -85,7 +89,8 @@ struct Stage {
   DType from{};
   DType to{};
   std::shared_ptr<const Weight> weight{};  // decode; what is shared by equal ones holds for their parts alone
-  std::shared_ptr<const Encoded> encoded{};  // encode; likewise
+  std::shared_ptr<const GatherStep> gather{};  // gather
+  std::shared_ptr<const Encoded> encoded{};    // encode; likewise
   // merge
   std::shared_ptr<const MergeProgram> merge{};
   bool allow_nonfinite = false;
@@ -100,6 +105,10 @@ extern const StageOp kEncodeStage;
 Stage decode_stage(std::shared_ptr<const Weight> weight, DType to);
 // Elements of a weight to codes. `from`: F32, BF16 or F16.
 Stage encode_stage(std::shared_ptr<const Encoded> encoded, DType from);
+
+// Puts elements of several tensors together (gather.h). Item::in are the lanes, or (ways of their own) nothing.
+extern const StageOp kGatherStage;
+Stage gather_stage(std::shared_ptr<const GatherStep> step, DType dtype);
 
 // Adds an adapter's change. Item::arg[0] is the first of its matrices, arg[1] their number. Value: n[3] finite values
 // that are not finite afterwards (unless allowed: those are in run()'s count), x[0] 1 where a DoRA norm was clamped.

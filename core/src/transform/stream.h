@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "gather.h"
 #include "placement.h"
 #include "plane_ops.h"
 #include "stage.h"
@@ -28,6 +29,11 @@ struct StreamTensor {
   std::vector<Stage> stages{};  // empty: copied byte for byte
   // Stands for the stored data from here on: a tensor that an adapter has saved whole. Then `stages` are those since.
   std::shared_ptr<const TensorData> provided{};
+  // Likewise, put together from parts of tensors; `source` is the first of them.
+  std::shared_ptr<const Gather> gather{};
+  bool moved_codes = false;  // of them, codes or scales of a quantised module
+  std::string
+      listed_name{};        // what config.json's lists call it, when it was renamed since they were rewritten
   bool added = false;       // there is nothing stored that it replaces; `source` is any tensor
   bool left_alone = false;  // a plain weight that has come into a quantised model
   // Codes and scales that one encoding stage writes have a number in common (0: none); the tensor of output 0 has the
@@ -45,8 +51,10 @@ struct StreamTensor {
   // Put together from stored tensors; `source` is one of them. Then there are no stages.
   std::shared_ptr<const AdapterRecipe> recipe{};
 
-  bool is_copy() const {
-    return stages.empty() && output == 0 && !literal && !measured && plane == nullptr && !words &&
+  bool is_copy() const { return stages.empty() && gather == nullptr && is_single(); }
+  // One tensor of the result by itself, and no codes that stand for one.
+  bool is_single() const {
+    return bundle == 0 && output == 0 && !literal && !measured && plane == nullptr && !words &&
            recipe == nullptr;
   }
 };
@@ -70,9 +78,6 @@ struct Stream {
   std::vector<OtherSource> others{};                  // as the checkpoint has them
   // Whose configuration and files beside the tensors count: the checkpoint itself, or one of the others.
   const Checkpoint* home = nullptr;
-  // Stands for config.json from here on: what an operation has made of it.
-  std::shared_ptr<const SideFile> config_file{};
-  std::vector<ConfigChange> config_changes{};  // of that, for the account
   ValueScans* scans = nullptr;
   const TransformRequest* request = nullptr;
   std::vector<StreamTensor> tensors;
@@ -95,7 +100,18 @@ struct Stream {
   std::map<std::string, std::string> metadata{};
   // What config.json says of the result's layout: a JSON object; empty: nothing new.
   std::string quantization_config{};
-  bool renamed = false;
+  bool renamed = false;        // since config.json's lists were last rewritten
+  bool lists_current = false;  // they have been, in this run
+  bool relaid = false;         // names or forms were brought into another layout
+  // config.json as a pipe has rewritten it, and what that changed.
+  struct Config {
+    std::string text{};
+    JsonDocument document{};
+    std::vector<ConfigChange> changes{};
+  };
+  std::shared_ptr<const Config> rewritten{};
+  std::vector<std::string_view> sides_left{};  // files of the input that say nothing of the result
+  std::optional<Account::LayoutChange> layout_change{};
   // Members of config.json that follow the tensors: their path, and the value as JSON.
   std::vector<std::pair<std::vector<std::string>, std::string>> config_members{};
   std::optional<Placement> placement{};  // nothing: packed into shards
@@ -106,11 +122,12 @@ struct Stream {
   // tensors that are `left_alone` are added there.
   std::vector<std::pair<std::string, std::vector<std::string>>> plain_lists{};
 
-  // config.json of the home as operations have left it, its file and its root object; null when there is none.
-  const SideFile* config_side() const;
-  const JsonValue* config() const;
   // The name and file in the input, quoted for messages.
   std::string described(const StreamTensor& tensor) const;
+  // The home's config.json as the pipes so far leave it: its root, or nothing.
+  const JsonValue* config() const;
+  void rewrite_config(ConfigText config);
+  void rename(StreamTensor& tensor, std::string name);
   const std::string& file_of(TensorRef ref) const { return checkpoint->shard(ref.shard).name; }
 };
 

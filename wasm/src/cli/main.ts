@@ -27,7 +27,7 @@ async function completion(session: Session, line: CommandLine): Promise<number> 
 
 /** What each command of the table does here. */
 const RUNS: Record<string, Run> = {
-  'passthrough': operationCommand, 'dequant-fp8': operationCommand, 'dequant': operationCommand, 'quantize': operationCommand,
+  'passthrough': operationCommand, 'dequant-fp8': operationCommand, 'dequant': operationCommand, 'convert': operationCommand, 'quantize': operationCommand,
   'repack': operationCommand, 'graft': operationCommand, 'merge-lora': operationCommand, 'run': operationCommand,
   'merge-fsdp-lora': shardedMerge, 'merge-dcp-lora': distributedMerge, validate,
   'lint': lintCommand, 'lint rules': rules, info, stats, diff,

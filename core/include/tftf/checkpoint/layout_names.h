@@ -44,6 +44,8 @@ class LayoutNames {
     size_t at = 0;
     explicit operator bool() const { return side.rule != nullptr; }
   };
+  // Without the rules of ends. `there`: a rule has found the name to be there already.
+  Answer by_rules(std::string_view name, NameLayout to, bool& there) const;
   Found start_of(std::string_view name, NameLayout to) const;
   Found inside_of(std::string_view name, NameLayout to) const;
   void add_inside(const ModelType& type, bool below_body);

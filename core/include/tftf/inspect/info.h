@@ -10,6 +10,7 @@
 
 #include "tftf/adapter/survey.h"
 #include "tftf/base/result.h"
+#include "tftf/checkpoint/model_types.h"
 #include "tftf/checkpoint/small_values.h"
 #include "tftf/quant/registry.h"
 
@@ -61,6 +62,17 @@ struct FoldedRow {
   uint64_t bytes = 0;
 };
 
+// Of a model type in the table of layouts: which layout the names are of, and which form the experts have (spec
+// experts 3.2 and 4.1).
+struct NameFacts {
+  NameLayout layout{};
+  uint64_t to5 = 0, to4 = 0;      // names that would move to transformers 5, and to transformers 4
+  uint64_t split = 0, fused = 0;  // containers of experts
+  uint64_t mixed = 0;             // containers with tensors of both forms, counted in both
+};
+// Nothing for a type outside of the table.
+std::optional<NameFacts> find_name_facts(const Checkpoint& checkpoint);
+
 // Views and references live as long as the checkpoint.
 struct ModelInfo {
   const Checkpoint* checkpoint = nullptr;
@@ -77,6 +89,7 @@ struct ModelInfo {
   std::optional<AdapterSurvey> adapter;
   AdapterKind adapter_kind = AdapterKind::kUnknown;  // what `adapter info` calls it
   std::vector<std::string> adapter_evidence;         // for that
+  std::optional<NameFacts> names;
   std::vector<std::string_view> missing_shards;
   std::vector<TensorRow> rows;  // in reading order
   std::vector<std::string> notes;

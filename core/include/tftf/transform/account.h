@@ -57,6 +57,17 @@ struct Account {
     uint64_t dropped = 0;
     std::vector<std::string> notes;  // sentences
   };
+  // What `convert` did.
+  struct LayoutChange {
+    std::string model_type;
+    uint64_t moved = 0;  // names
+    uint64_t kept = 0;
+    uint64_t unmapped = 0;
+    uint64_t fused = 0;  // containers of experts
+    uint64_t split = 0;
+    uint64_t transposed = 0;
+    uint64_t joined = 0;  // matrices made of several, or parted
+  };
   // A tensor in which finite values became infinite.
   struct NonFinite {
     std::string name;
@@ -79,6 +90,7 @@ struct Account {
   std::vector<Merge> merges{};  // in their order
   std::vector<Graft> grafts{};  // likewise
   std::optional<Converted> converted{};
+  std::optional<LayoutChange> layout_change{};
   std::vector<File> files;  // of tensors
   std::vector<ConfigChange> config;
   bool config_written = true;  // false: a single file takes no config.json along; what it would have to say
