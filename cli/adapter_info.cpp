@@ -1,5 +1,6 @@
 // `tftf adapter info`: what an adapter is, or each one of a folder.
 #include <filesystem>
+#include <memory>
 
 #include "commands.h"
 #include "inspection.h"
@@ -10,8 +11,9 @@
 namespace tftf::cli {
 namespace {
 
+// What is told points into the model, which stays where it is.
 struct Looked {
-  NativeModel model;
+  std::unique_ptr<NativeModel> model;
   ModelInfo info;
 };
 
@@ -22,11 +24,10 @@ Result<Looked> look_at_adapter(const Session& session, const std::string& path) 
   Result<NativeModel> model = read_model(path, options);
   if (!model) return std::move(model).error();
   if (auto nothing = nothing_to_inspect(model->checkpoint)) return *std::move(nothing);
-  Looked looked{*std::move(model), {}};
-  Inspector inspector(looked.model.checkpoint);
-  serve_small_reads(looked.model, inspector);
+  Looked looked{std::make_unique<NativeModel>(*std::move(model)), {}};
+  Inspector inspector(looked.model->checkpoint);
+  serve_small_reads(*looked.model, inspector);
   looked.info = inspector.take();
-  looked.info.checkpoint = &looked.model.checkpoint;
   return looked;
 }
 

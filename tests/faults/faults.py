@@ -83,6 +83,8 @@ COMMANDS = [
             {"in": COLIBRI / "src-small/in"}, WRITING),
     Command("repack-fp8", ["colibri", "repack-fp8", "--indir", "in", "--outdir", "out", "--n-layers", "2"],
             {"in": COLIBRI / "src-small/in"}, WRITING),
+    Command("adapter-convert", ["adapter", "convert", "-i", "in", "--to", "kohya", "-o", "out"],
+            {"in": TOP / "tests/golden/adapters/inputs/peft_sd_unet"}, WRITING),
     Command("fmt4-to-fmt2", ["colibri", "fmt4-to-fmt2", "--indir", "in", "--outdir", "out"],
             {"in": COLIBRI / "f42-small/in"}, WRITING),
 ]

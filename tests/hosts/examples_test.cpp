@@ -38,6 +38,7 @@ const std::map<std::string, std::string>& sample_places() {
       {"base", kTftfSamples + "base_f32"},
       {"adapter", kTftfSamples + "ad_basic"},
       {"ADAPTER", kTftfSamples + "ad_basic"},
+      {"style.safetensors", TFTF_TEST_DATA "/golden/adapters/inputs/kohya_sd_unet.safetensors"},
       {"Qwen3-FP8", kTftfSamples + "fp8_lora"},
       {"Qwen3-adapter", kTftfSamples + "ad_fp8"},
       {"runs/checkpoint-500", kTftfSamples + "ad_basic"},
@@ -64,6 +65,8 @@ const std::map<std::string, std::string>& made_samples() {
       {"glm-colibri", "tftf repack -i model -o glm-colibri --to colibri-fp8"},
       {"glm-rans", "tftf colibri rans-repack --indir glm-int4 --outdir glm-rans"},
       {"lint-baseline.json", "tftf-lint --write-baseline lint-baseline.json models"},
+      {"loras",
+       "mkdir loras && cp style.safetensors loras/a.safetensors && cp style.safetensors loras/b.safetensors"},
       {"q.safetensors", "tftf colibri quantize --format int8-row -i w64.safetensors -o q.safetensors"},
   };
   return made;

@@ -55,8 +55,9 @@ class HeaderModel {
     return data_.substr(static_cast<size_t>(info.begin), static_cast<size_t>(info.bytes()));
   }
 
-  // Serves what `values` wants; false when nothing was wanted.
-  bool serve(SmallValues& values) const {
+  // Serves what `values` (small values or scans) wants; false when nothing was wanted.
+  template <class Pump>
+  bool serve(Pump& values) const {
     const std::vector<ReadRequest> wanted = values.want();
     for (const ReadRequest& request : wanted) {
       const uint64_t at = request.range.offset - checkpoint_.shards[0].header.data_offset();

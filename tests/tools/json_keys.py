@@ -24,6 +24,8 @@ CASES = {
              ['tftf-lint', LINT_CASES], ['tftf-lint', SAMPLE, INPUTS + 'ad_badshape'],
              ['tftf-lint', '--baseline', 'BASELINE', 'LINKS'], ['tftf-lint', SAMPLE, 'LINKS']],
     'account': [['tftf', 'dequant-fp8', '-i', SAMPLE, '-o', 'OUT'], ['tftf', *MERGE, '--dry-run'],
+                ['tftf', 'adapter', 'convert', '-i', 'tests/golden/adapters/inputs/kohya_dora.safetensors', '--to', 'peft',
+                 '-o', 'OUT'],
                 ['tftf', 'passthrough', '-i', 'LARGE', '-o', 'OUT', '--dtype', 'float16'],
                 ['tftf', 'graft', '-i', GRAFT + 'graft-tied', '--from', GRAFT + 'qwen3_moe-v4', '--missing', '-o', 'OUT']],
 }

@@ -181,6 +181,13 @@ export interface Account {
   input: string;
   output: string;
   dry_run: boolean;
+  /** Of `adapter convert` alone: families, modules of the result, and what became of the input's tensors. */
+  from?: string;
+  to?: string;
+  base_family?: string | null;
+  modules?: Count;
+  coverage?: { mapped: Count; unmapped: Count; dropped: Count };
+  notes?: string[];
   tensors: {
     in: Count;
     out: Count;

@@ -8,8 +8,6 @@
 namespace tftf::converting {
 namespace {
 
-using P = AdapterPart;
-
 Error fuse_error(const Work& work, const Module& module, const std::string& what) {
   return convert_error(work, ErrorCode::kRefusedShape,
                        "Module " + quote_name(module.stored) + " " + what + ".", module.stored);

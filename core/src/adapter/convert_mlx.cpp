@@ -11,8 +11,6 @@
 namespace tftf::converting {
 namespace {
 
-using P = AdapterPart;
-
 // The module's name inside its layer: what MLX looks for.
 std::string key_of(const std::string& path) {
   for (const std::string_view head : {"model.layers.#", "layers.#", "transformer.h.#", "h.#"}) {

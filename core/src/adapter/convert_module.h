@@ -14,6 +14,8 @@
 
 namespace tftf::converting {
 
+using P = AdapterPart;
+
 // Which model of a pipeline a module belongs to; kNone: the names do not say, or it is a language model.
 enum class Component : uint8_t { kNone, kUnet, kTransformer, kText1, kText2, kText3 };
 inline bool is_text(Component component) { return component >= Component::kText1; }

@@ -9,8 +9,6 @@
 namespace tftf::converting {
 namespace {
 
-using P = AdapterPart;
-
 bool is_original_family(AdapterFamily family) {
   return family == AdapterFamily::kKohya || family == AdapterFamily::kComfyGeneric ||
          family == AdapterFamily::kWanFun || family == AdapterFamily::kHunyuanOld ||

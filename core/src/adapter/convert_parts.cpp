@@ -9,8 +9,6 @@
 
 namespace tftf::converting {
 
-using P = AdapterPart;
-
 const AdapterRecipe* Module::find(AdapterPart part) const {
   for (const Part& own : parts)
     if (own.part == part) return &own.recipe;

@@ -11,8 +11,6 @@
 namespace tftf::converting {
 namespace {
 
-using P = AdapterPart;
-
 struct PeftSpelling {
   P part;
   std::string_view suffix;
@@ -204,7 +202,7 @@ class PeftWriter {
     config["alpha_pattern"] = patterns_json(alpha);
     config["target_modules"] = OrderedJson(std::vector<std::string>(targets.begin(), targets.end()));
     if (experts) config["target_parameters"] = from_source("target_parameters");
-    config["modules_to_save"] = saved ? from_source("modules_to_save") : OrderedJson();
+    config["modules_to_save"] = saved ? saved_modules() : OrderedJson();
     if (method == "LORA") {
       config["lora_dropout"] = 0.0;
       config["lora_bias"] = biased;
@@ -248,6 +246,21 @@ class PeftWriter {
       work_.map(whole.tensor);
     }
     return !work_.wholes.empty();
+  }
+
+  // Of modules_to_save the entries that have tensors.
+  OrderedJson saved_modules() const {
+    const OrderedJson entries = from_source("modules_to_save");
+    if (!entries.is_array()) return entries;
+    OrderedJson kept = OrderedJson::array();
+    for (const OrderedJson& entry : entries) {
+      const std::string part = "." + entry.get<std::string>() + ".";
+      const bool there = std::any_of(work_.wholes.begin(), work_.wholes.end(), [&](const Whole& whole) {
+        return ("." + whole.path + ".").find(part) != std::string::npos;
+      });
+      if (there) kept.push_back(entry);
+    }
+    return kept;
   }
 
   // A member of the input's own configuration, where that is PEFT's too.

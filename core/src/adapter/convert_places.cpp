@@ -90,6 +90,12 @@ std::string xlabs_path(const std::string& name) {
   return name;
 }
 
+// Wrappers of experts stay: each is another parameter of its module.
+std::string_view with_wrappers(std::string_view name) {
+  constexpr std::string_view kPeftPrefix = "base_model.model.";
+  return starts_with(name, kPeftPrefix) ? name.substr(kPeftPrefix.size()) : name;
+}
+
 bool has_transformer_head(std::string_view path) {
   return std::any_of(std::begin(kTransformerHeads), std::end(kTransformerHeads),
                      [&](std::string_view head) { return starts_with(path, head); });
@@ -147,7 +153,7 @@ void place(Module& module) {
       place_dotted(module, name);
       break;
     default:
-      place_dotted(module, std::string(peft_module_path(name)));
+      place_dotted(module, std::string(module.experts ? with_wrappers(name) : peft_module_path(name)));
       break;
   }
   const bool text = is_text(module.component);

@@ -9,8 +9,6 @@
 namespace tftf::converting {
 namespace {
 
-using P = AdapterPart;
-
 std::string family_list(const AdapterSurvey& survey) {
   std::string text;
   for (const AdapterFamily family : survey.families)

@@ -9,8 +9,6 @@
 namespace tftf::converting {
 namespace {
 
-using P = AdapterPart;
-
 struct Spelling {
   P part;
   std::string_view suffix;

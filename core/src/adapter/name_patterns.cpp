@@ -6,9 +6,9 @@
 namespace tftf {
 namespace {
 
-constexpr size_t kMostDigits = 9;
+constexpr size_t kMostNameDigits = 9;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_name_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Every head with every tail behind a dot; an empty head is the tail alone.
 struct NameGroup {
@@ -180,8 +180,8 @@ std::optional<PatternNumbers> match_name(std::string_view pattern, std::string_v
     }
     const size_t first = at;
     uint64_t number = 0;
-    for (; at < name.size() && is_digit(name[at]); ++at) {
-      if (at - first >= kMostDigits) return std::nullopt;
+    for (; at < name.size() && is_name_digit(name[at]); ++at) {
+      if (at - first >= kMostNameDigits) return std::nullopt;
       number = number * 10 + static_cast<uint64_t>(name[at] - '0');
     }
     // "01" is no number: it would come back as another name.

@@ -169,6 +169,9 @@ class ScaleFinder {
     for (const Shard& shard : checkpoint_.shards)
       for (const auto& [key, value] : shard.header.metadata)
         if (key == "lora_adapter_metadata" && use_adapter_metadata(value)) return true;
+    // kohya's and ComfyUI's names without alphas mean 1, whatever the trainer has noted.
+    const bool plain = family_ && (is_peft_family(*family_) || *family_ == AdapterFamily::kDiffusersPeft);
+    if (!plain) return false;
     for (const char* wanted : {"lora_alpha", "network_alpha", "alpha", "ss_network_alpha"})
       for (const Shard& shard : checkpoint_.shards)
         for (const auto& [key, value] : shard.header.metadata) {

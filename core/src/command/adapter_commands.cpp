@@ -5,11 +5,11 @@
 namespace tftf::command {
 namespace {
 
-constexpr CommandOption kGroupOptions[] = {{.name = "help",
-                                            .letter = 'h',
-                                            .kind = OptionKind::kFlag,
-                                            .help = "Show this help",
-                                            .group = kGeneralGroup}};
+constexpr CommandOption kAdapterGroupOptions[] = {{.name = "help",
+                                                   .letter = 'h',
+                                                   .kind = OptionKind::kFlag,
+                                                   .help = "Show this help",
+                                                   .group = kGeneralGroup}};
 
 constexpr CommandWord kAdapterWord[] = {
     {.name = "PATH", .help = "An adapter: a file, its folder, or a folder of many"}};
@@ -19,7 +19,7 @@ constexpr CommandExample kAdapterInfoExamples[] = {
     {"tftf adapter info loras/", "a line for each adapter of a folder"},
     {"tftf adapter info --json adapter/ | jq .ranks"}};
 
-constexpr std::string_view kTargets[] = {"peft", "kohya", "diffusers", "comfy", "mlx"};
+constexpr std::string_view kAdapterTargets[] = {"peft", "kohya", "diffusers", "comfy", "mlx"};
 
 // A family's id, or what is wrong with it.
 std::string check_family(std::string_view value) {
@@ -40,7 +40,7 @@ std::string check_base_family(std::string_view value) {
 
 constexpr std::string_view kExpertForms[] = {"fused", "split"};
 
-constexpr CommandOption kConvertOptions[] = {
+constexpr CommandOption kAdapterConvertOptions[] = {
     {.name = "input",
      .letter = 'i',
      .kind = OptionKind::kPath,
@@ -52,7 +52,7 @@ constexpr CommandOption kConvertOptions[] = {
      .shows = "peft|kohya|diffusers|comfy|mlx",
      .help = "Family to convert to",
      .required = true,
-     .choices = kTargets},
+     .choices = kAdapterTargets},
     {.name = "from",
      .shows = "FAMILY",
      .help = "Of a file that mixes families: the one to convert (ids as adapter info gives them)",
@@ -114,13 +114,13 @@ constexpr CommandExample kAdapterConvertExamples[] = {
     {"tftf adapter convert -i style.safetensors --to peft -o style-peft",
      "a folder with adapter_config.json"},
     {"tftf adapter convert -i adapter --to mlx -o adapter-mlx"},
-    {"tftf adapter convert -i adapter --to kohya --allow-partial --dry-run -o out.safetensors",
-     "what would be left out?"}};
+    {"tftf adapter convert -i style.safetensors --to comfy --base-family sd1 --dry-run -o out",
+     "the plan and the coverage, nothing written"}};
 
 constexpr CommandInfo kAdapterCommands[] = {
     {.path = "adapter",
      .summary = "Identify and convert adapters (LoRA and its kin)",
-     .options = kGroupOptions,
+     .options = kAdapterGroupOptions,
      .common = false},
     {.path = "adapter info",
      .summary = "Say what an adapter is: family, base model's family, ranks, alphas, what is missing",
@@ -133,7 +133,7 @@ constexpr CommandInfo kAdapterCommands[] = {
          "0, 1 when it is not an adapter (what it is instead is on stdout), 2 usage error or PATH missing."},
     {.path = "adapter convert",
      .summary = "Bring an adapter into the names, the layout and the scale of another family",
-     .options = kConvertOptions,
+     .options = kAdapterConvertOptions,
      .about = "Alphas, ranks and scales keep their meaning: alpha tensors, adapter_config.json, or factors "
               "that have the "
               "scale in them. Query, key and value are split or joined where the families differ. The "

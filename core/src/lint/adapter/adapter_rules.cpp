@@ -4,6 +4,7 @@
 
 #include "container/finding_list.h"
 #include "lint/adapter/adapter_weights.h"
+#include "lint/adapter/family_rules.h"
 #include "lint/file_names.h"
 #include "lint/side_text.h"
 
@@ -141,6 +142,13 @@ AdapterOutcome check_adapter_folder(Diagnostics& findings, const Tree& tree, con
   const TreeFile* config_file = tree.file_in(folder, kConfig);
   const TreeFile* weights = tree.file_in(folder, kAdapterWeights);
   if (weights && weights->sound()) outcome.facts.modules = count_modules(weights->scan->header);
+  for (const std::string_view name : {kAdapterWeights, std::string_view("adapters.safetensors")}) {
+    const TreeFile* file = tree.file_in(folder, name);
+    if (!file || !file->sound()) continue;
+    FindingList families(std::string(file->path), HeaderOptions().max_findings);
+    check_adapter_family(families, file->scan->header, true);  // LO001 tells that there is no configuration
+    append(findings, families);
+  }
   if (!config_file) {
     report_folder(findings, Rule::LO001, folder);
     report_if_checkpoint(findings, weights);
@@ -180,6 +188,9 @@ AdapterOutcome check_adapter_folder(Diagnostics& findings, const Tree& tree, con
 
 bool check_adapter_file(Diagnostics& findings, const TreeFile& file) {
   const Header& header = file.scan->header;
+  FindingList families(std::string(file.path), HeaderOptions().max_findings);
+  check_adapter_family(families, header, false);
+  append(findings, families);
   if (!has_lora_factors(header)) return false;
   FindingList list(std::string(file.path), HeaderOptions().max_findings);
   check_lora_names(list, find_lora_tensors(header));

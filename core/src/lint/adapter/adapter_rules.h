@@ -17,11 +17,12 @@ struct AdapterOutcome {
   AdapterFacts facts;
   const TreeFile* values = nullptr;  // the weight file whose values LO007 and LO014 judge
 };
-// LO001 to LO020 but LO014 and the values of alphas, for an adapter folder. `base`: null without --base.
+// LO001 to LO029 but LO014 and the values of alphas, for an adapter folder. `base`: null without --base.
 AdapterOutcome check_adapter_folder(Diagnostics& findings, const Tree& tree, const TreeFolder& folder,
                                     const BaseModel* base);
 
-// LO005, LO006, LO007 (alpha tensors), LO016 for a sound file elsewhere. False when it holds no LoRA factor.
+// LO005, LO006, LO007 (alpha tensors), LO016, LO021 to LO029 for a sound file elsewhere. False when it holds no LoRA
+// factor of PEFT or kohya.
 bool check_adapter_file(Diagnostics& findings, const TreeFile& file);
 
 }  // namespace tftf
