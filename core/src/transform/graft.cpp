@@ -19,8 +19,8 @@
 namespace tftf::transform {
 namespace {
 
-constexpr std::string_view kWeightEnd = ".weight";
-constexpr std::string_view kUnscaledFp8 = "fp8-unscaled";
+constexpr std::string_view kGraftedWeight = ".weight";
+constexpr std::string_view kBareFp8 = "fp8-unscaled";
 
 struct GraftOptions {
   bool missing = false;
@@ -183,7 +183,7 @@ class Graft final : public Pipe {
                           looks_like_codes(work.source.checkpoint->info(tensor.source));
       if (match == nullptr && !unread) continue;
       if (options_.dtype && !unread) continue;
-      if (!options_.dtype && (difference.empty() || (match != nullptr && match->layout == kUnscaledFp8)))
+      if (!options_.dtype && (difference.empty() || (match != nullptr && match->layout == kBareFp8)))
         continue;
       const std::string what =
           unread ? "codes of no known layout" : "quantised (" + std::string(match->layout) + ")";
@@ -249,7 +249,7 @@ class Graft final : public Pipe {
       } else {
         cast(tensor);
         if (quantised && !tensor.moved_codes && tensor.shape.size() == 2 &&
-            ends_with(tensor.name, kWeightEnd)) {
+            ends_with(tensor.name, kGraftedWeight)) {
           if (!listed) TFTF_TRY(find_plain_lists(work.model, tensor));
           listed = true;
           tensor.left_alone = true;

@@ -11,7 +11,7 @@
 namespace tftf::transform {
 namespace {
 
-constexpr std::string_view kBody = "model.", kHead = "lm_head.";
+constexpr std::string_view kTextBody = "model.", kTextHead = "lm_head.";
 constexpr std::string_view kQuantisation = "quantization_config";
 constexpr std::string_view kTie = "tie_word_embeddings";
 // What the text model's configuration says of itself, not of the wrapper's part.
@@ -27,8 +27,10 @@ bool is_one_of(const std::string_view (&list)[N], std::string_view key) {
 
 // A name of the text model inside of the wrapper, in the names of transformers 5; nothing for another name.
 std::optional<std::string> wrapped_name(const TextPart& part, std::string_view name) {
-  if (starts_with(name, kBody)) return std::string(part.body.in5) + std::string(name.substr(kBody.size()));
-  if (starts_with(name, kHead)) return std::string(part.head.in5) + std::string(name.substr(kHead.size()));
+  if (starts_with(name, kTextBody))
+    return std::string(part.body.in5) + std::string(name.substr(kTextBody.size()));
+  if (starts_with(name, kTextHead))
+    return std::string(part.head.in5) + std::string(name.substr(kTextHead.size()));
   return std::nullopt;
 }
 
