@@ -61,6 +61,7 @@ class Graft final : public Pipe {
     Account::Graft account{.source = other_->given};
     for (const auto& [reason, names] : work.skipped) account.skipped.push_back({reason, names});
     account.moved = match->moved;
+    account.into_wrapper = match->into_wrapper;
     account.replaced = replace(work);
     TFTF_TRY(take(work, account));
     if (account.taken == 0) {
@@ -74,7 +75,6 @@ class Graft final : public Pipe {
       if (!options_.missing && ties_head(stream.config()) &&
           std::any_of(account.names.begin(), account.names.end(), is_head))
         untie_head(stream);
-      stream.adds_format = true;
     }
     stream.grafts.push_back(std::move(account));
     return {};
