@@ -167,9 +167,9 @@ Result<void> contract_mid(Work& work, Module& module) {
   if (mid == nullptr) return {};
   AdapterRecipe* down = module.find(P::kDown);
   const auto stored = mid->copy_of(work.checkpoint);
-  const bool fits = down != nullptr && stored && down->copy_of(work.checkpoint) && mid->shape.size() >= 3 &&
-                    mid->shape[1] == down->rows && can_scale(down->dtype) && can_scale(mid->dtype) &&
-                    module.find(P::kUp)->shape[1] == mid->shape[0];
+  const bool fits = down != nullptr && down->cols > 0 && stored && down->copy_of(work.checkpoint) &&
+                    mid->shape.size() >= 3 && mid->shape[1] == down->rows && can_scale(down->dtype) &&
+                    can_scale(mid->dtype) && module.find(P::kUp)->shape[1] == mid->shape[0];
   if (!fits) {
     return convert_error(work, ErrorCode::kRefusedShape,
                          "The middle factor of " + quote_name(module.stored) + ", " + shape_text(mid->shape) +

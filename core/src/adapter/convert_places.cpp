@@ -235,7 +235,9 @@ Result<void> place_modules(Work& work) {
   for (Module& module : work.modules) choose_component(module);
   for (Whole& whole : work.wholes)
     if (const auto known = find_name(whole.path, false, false)) whole.space = known->space;
-  if (work.options.base != nullptr) return settle_on_base(work, *work.options.base);
+  if (work.options.base == nullptr) return {};
+  TFTF_TRY(settle_on_base(work, *work.options.base));
+  for (Module& module : work.modules) choose_component(module);
   return {};
 }
 

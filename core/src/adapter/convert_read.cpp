@@ -1,6 +1,6 @@
 // From the survey of an adapter to its modules: one family, a scale each, complete pairs.
 #include <algorithm>
-#include <set>
+#include <cmath>
 
 #include "adapter/convert_module.h"
 #include "tftf/base/escape.h"
@@ -72,7 +72,11 @@ Result<double> scale_of_module(const Work& work, const AdapterModule& module, st
   }
   if (work.options.scale) return *work.options.scale;
   if (work.options.alpha) return rank == 0 ? 1 : *work.options.alpha / static_cast<double>(rank);
-  if (found) return *found;
+  if (found && std::isfinite(*found)) return *found;
+  if (found) {
+    return convert_error(work, ErrorCode::kRefusedValues,
+                         "The alpha of " + quote_name(module.name) + " is not finite.", module.name);
+  }
   return convert_error(work, ErrorCode::kRefusedMissing,
                        "Nothing says by what the difference of " + quote_name(module.name) +
                            " is to be multiplied: there is no adapter_config.json with it, no alpha and no "

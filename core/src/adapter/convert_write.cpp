@@ -3,6 +3,7 @@
 #include <set>
 
 #include "adapter/convert_module.h"
+#include "adapter/element_values.h"
 #include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 
@@ -94,7 +95,12 @@ std::string comfy_prefix(Component component, std::string_view base_family) {
 Result<void> bake_whole_lokr(const Work& work, Module& module) {
   if (!module.whole_lokr || module.scale == 1) return {};
   AdapterRecipe* first = module.find(P::kLokrW1);
-  if (Result<void> scalable = check_scalable(work, module); !scalable) return scalable;
+  if (!can_scale(first->dtype)) {
+    return convert_error(work, ErrorCode::kRefusedUnsupported,
+                         "The scale of " + quote_name(module.stored) + " would have to be multiplied into " +
+                             std::string(dtype_name(first->dtype)) + ", which is not scaled here.",
+                         module.stored);
+  }
   *first = scaled_recipe(std::move(*first), module.scale);
   module.scale = 1;
   return {};

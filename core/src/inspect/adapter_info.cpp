@@ -120,15 +120,24 @@ std::optional<Error> no_adapter(const ModelInfo& info) {
 }
 
 std::vector<std::string> separate_adapters(std::span<const FileEntry> folder) {
-  std::vector<std::string> names;
+  constexpr std::string_view kComponents[] = {"unet", "transformer", "text_encoder", "text_encoder_2",
+                                              "text_encoder_3"};
+  std::vector<std::string> names, components;
   for (const FileEntry& file : folder) {
     if (ends_with(file.name, ".safetensors.index.json")) return {};
     if (file.name == "adapter_model.safetensors" || file.name == "adapters.safetensors") return {};
+    if (file.folder &&
+        std::find(std::begin(kComponents), std::end(kComponents), file.name) != std::end(kComponents))
+      components.push_back(file.name);
     if (!file.regular || !ends_with(file.name, ".safetensors") || contains(file.name, "/")) continue;
     if (is_shard_name(file.name)) return {};
     names.push_back(file.name);
   }
-  if (names.size() < 2) return {};
+  // A pipeline of PEFT: a folder each for its models.
+  if (names.empty())
+    names = std::move(components);
+  else if (names.size() < 2)
+    return {};
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -5,6 +5,8 @@
 
 #include "tftf/adapter/merge.h"
 
+namespace foreign_cases {
+
 using namespace tftf;
 
 namespace {
@@ -101,3 +103,5 @@ TEST_CASE("a scale in the metadata of diffusers counts") {
   REQUIRE(scaled.ok());
   CHECK(scaled->changes[0].program->scale == 4);
 }
+
+}  // namespace foreign_cases

@@ -4,6 +4,8 @@
 
 #include "lint_host.h"
 
+namespace family_cases {
+
 using namespace tftf;
 using namespace tftf::test;
 
@@ -132,3 +134,5 @@ TEST_CASE("LO016: families of the same spelling in one file") {
   CHECK(family_lines(dotted_pair("unet.a.b") + dotted_pair("diffusion_model.x.y")) ==
         FamilyLines{"LO016 m.safetensors -"});
 }
+
+}  // namespace family_cases

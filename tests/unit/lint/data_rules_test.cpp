@@ -1,4 +1,5 @@
 // The rules of the data pass as functions of statistics.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 
@@ -174,6 +175,17 @@ TEST_CASE("LO007, LO014: alphas and factors that start at zero") {
   CHECK(mixed.lines() == Lines{"LO033 m.safetensors a"});
   mixed.at(2).all_zero = true;
   CHECK(mixed.lines() == Lines{"LO014 m.safetensors -"});
+  // Other families name the same factor otherwise.
+  for (const auto& [down, up] :
+       {std::pair("q.lora_a", "q.lora_b"), std::pair("double_blocks.0.processor.qkv_lora1.down.weight",
+                                                     "double_blocks.0.processor.qkv_lora1.up.weight")}) {
+    INFO(up);
+    Case other({{down, "F32", {2, 4}}, {up, "F32", {4, 2}}});
+    CHECK(other.lines().empty());
+    other.at(1).all_zero = true;
+    const Lines lines = other.lines();
+    CHECK(std::find(lines.begin(), lines.end(), "LO014 m.safetensors -") != lines.end());
+  }
   // An alpha of something else, in a file without LoRA factors.
   Case snake(std::vector<LintTensor>{{"snake.alpha"}});
   snake.at(0).first = -1;

@@ -18,8 +18,8 @@ std::string adapter_info_text(const ModelInfo& info);
 // Why it is no adapter, one sentence; nothing when it is one.
 std::optional<Error> no_adapter(const ModelInfo& info);
 
-// Files of a folder that are told one by one: those that end in .safetensors, when there are several that no index
-// and no shard name joins. Empty: the folder is one adapter, or whatever it is.
+// What of a folder is told one by one: files that end in .safetensors, when there are several that no index and no shard
+// name joins; without any the folders of a pipeline's models. Empty: the folder is one adapter, or whatever it is.
 std::vector<std::string> separate_adapters(std::span<const FileEntry> folder);
 
 }  // namespace tftf

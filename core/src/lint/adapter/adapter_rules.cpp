@@ -146,7 +146,9 @@ AdapterOutcome check_adapter_folder(Diagnostics& findings, const Tree& tree, con
     const TreeFile* file = tree.file_in(folder, name);
     if (!file || !file->sound()) continue;
     FindingList families(std::string(file->path), HeaderOptions().max_findings);
-    check_adapter_family(families, file->scan->header, true);  // LO001 tells that there is no configuration
+    // LO001 tells that there is no configuration.
+    const bool adapter = check_adapter_family(families, file->scan->header, true);
+    if (adapter && file != weights) outcome.values = file;
     append(findings, families);
   }
   if (!config_file) {
@@ -189,9 +191,9 @@ AdapterOutcome check_adapter_folder(Diagnostics& findings, const Tree& tree, con
 bool check_adapter_file(Diagnostics& findings, const TreeFile& file) {
   const Header& header = file.scan->header;
   FindingList families(std::string(file.path), HeaderOptions().max_findings);
-  check_adapter_family(families, header, false);
+  const bool adapter = check_adapter_family(families, header, false);
   append(findings, families);
-  if (!has_lora_factors(header)) return false;
+  if (!has_lora_factors(header)) return adapter;
   FindingList list(std::string(file.path), HeaderOptions().max_findings);
   check_lora_names(list, find_lora_tensors(header));
   append(findings, list);

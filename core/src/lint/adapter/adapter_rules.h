@@ -21,8 +21,8 @@ struct AdapterOutcome {
 AdapterOutcome check_adapter_folder(Diagnostics& findings, const Tree& tree, const TreeFolder& folder,
                                     const BaseModel* base);
 
-// LO005, LO006, LO007 (alpha tensors), LO016, LO021 to LO029 for a sound file elsewhere. False when it holds no LoRA
-// factor of PEFT or kohya.
+// LO005, LO006, LO007 (alpha tensors), LO016, LO021 to LO029 for a sound file elsewhere. False when it is no
+// adapter.
 bool check_adapter_file(Diagnostics& findings, const TreeFile& file);
 
 }  // namespace tftf

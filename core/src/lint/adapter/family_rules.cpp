@@ -79,8 +79,9 @@ class FamilyRules {
     survey_ = survey_adapter(checkpoint_, none);
   }
 
-  void run() {
-    if (survey_.kind != AdapterKind::kAdapter || survey_.modules.empty()) return;
+  // False when it is no adapter.
+  bool run() {
+    if (survey_.kind != AdapterKind::kAdapter || survey_.modules.empty()) return false;
     check_pairs();
     check_mixture();
     check_alphas();
@@ -91,6 +92,7 @@ class FamilyRules {
     check_transposed();
     check_metadata();
     check_base_family();
+    return true;
   }
 
  private:
@@ -350,8 +352,8 @@ bool names_an_adapter(const Header& header) {
 
 }  // namespace
 
-void check_adapter_family(FindingList& list, const Header& header, bool configured) {
-  if (names_an_adapter(header)) FamilyRules(list, header, configured).run();
+bool check_adapter_family(FindingList& list, const Header& header, bool configured) {
+  return names_an_adapter(header) && FamilyRules(list, header, configured).run();
 }
 
 }  // namespace tftf

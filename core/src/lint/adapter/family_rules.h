@@ -7,7 +7,7 @@
 
 namespace tftf {
 
-// `configured`: adapter_config.json lies beside the file. Nothing for a header that is no adapter's.
-void check_adapter_family(FindingList& list, const Header& header, bool configured);
+// `configured`: adapter_config.json lies beside the file. False for a header that is no adapter's.
+bool check_adapter_family(FindingList& list, const Header& header, bool configured);
 
 }  // namespace tftf

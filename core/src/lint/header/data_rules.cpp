@@ -8,6 +8,7 @@
 
 #include "container/finding_list.h"
 #include "lint/adapter/lora_names.h"
+#include "tftf/adapter/families.h"
 #include "tftf/lint/config_rules.h"
 #include "tftf/lint/linter.h"
 
@@ -117,8 +118,22 @@ void check_tail(FindingList& list, std::vector<Seen> tensors, uint64_t data_byte
   }
 }
 
+// The module of a factor that starts at zero, under the names of any family.
+std::optional<std::string_view> zero_factor_of(std::string_view tensor, const AdapterFileFacts& facts) {
+  if (const std::optional<LoraName> name = parse_lora_name(tensor)) {
+    const bool zero =
+        name->part == LoraPart::kB || name->part == LoraPart::kUp || name->part == LoraPart::kEmbeddingA;
+    return zero && !name->bias ? std::optional(name->module) : std::nullopt;
+  }
+  const std::optional<AdapterName> name = parse_adapter_name(tensor, facts);
+  return name && name->part == AdapterPart::kUp ? std::optional(name->module) : std::nullopt;
+}
+
 void check_adapter_values(FindingList& list, const LintedFile& file, const std::vector<Seen>& tensors) {
   const LoraTensors names = find_lora_tensors(file.scan.header);
+  std::vector<std::string_view> all_names;
+  for (const TensorInfo& tensor : file.scan.header.tensors) all_names.emplace_back(tensor.name);
+  const AdapterFileFacts facts = adapter_file_facts(all_names);
   uint64_t factors = 0;
   std::vector<std::string_view> zero_modules;  // of factors that are zero, by tensor name
   for (const Seen& seen : tensors) {
@@ -131,12 +146,10 @@ void check_adapter_values(FindingList& list, const LintedFile& file, const std::
       }
       continue;
     }
-    const std::optional<LoraName> name = parse_lora_name(seen.tensor->name);
-    if (!name || name->bias) continue;
-    if (name->part != LoraPart::kB && name->part != LoraPart::kUp && name->part != LoraPart::kEmbeddingA)
-      continue;
+    const std::optional<std::string_view> module = zero_factor_of(seen.tensor->name, facts);
+    if (!module) continue;
     ++factors;
-    if (seen.statistics->all_zero) zero_modules.push_back(name->module);
+    if (seen.statistics->all_zero) zero_modules.push_back(*module);
   }
   if (zero_modules.empty()) return;
   const bool all = zero_modules.size() == factors;

@@ -8,6 +8,8 @@
 
 #include "header_model.h"
 
+namespace convert_cases {
+
 using namespace tftf;
 using nlohmann::json;
 
@@ -106,7 +108,7 @@ std::string refusal(const HeaderModel& model, const AdapterConvertOptions& optio
 }
 
 const std::string kAttention = "down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q";
-const std::string kConfig =
+const std::string kPeftConfig =
     R"({"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q"], "use_rslora": false})";
 
 bool says(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
@@ -262,7 +264,7 @@ TEST_CASE("a scale that nothing says is asked for") {
   options = {.to = AdapterTarget::kKohya, .alpha = 6.0};
   CHECK(convert(model, options).tensors.at(alpha).second == Values{6});
   HeaderModel known(peft_pair("base_model.model.mid_block.attentions.0.proj_in"));
-  known.add_side_file("adapter_config.json", kConfig);
+  known.add_side_file("adapter_config.json", kPeftConfig);
   CHECK(says(refusal(known, options), "is known"));
 }
 
@@ -323,12 +325,12 @@ TEST_CASE("what does not fit together is refused") {
   SECTION("two names that become one") {
     HeaderModel model(peft_pair("base_model.model.mid_block.x.y") +
                       peft_pair("base_model.model.mid_block.x_y"));
-    model.add_side_file("adapter_config.json", kConfig);
+    model.add_side_file("adapter_config.json", kPeftConfig);
     CHECK_FALSE(conversion(model, {.to = AdapterTarget::kKohya}).ok());
   }
   SECTION("a language model as kohya's") {
     HeaderModel model(peft_pair("base_model.model.model.layers.0.self_attn.q_proj"));
-    model.add_side_file("adapter_config.json", kConfig);
+    model.add_side_file("adapter_config.json", kPeftConfig);
     CHECK(says(refusal(model, {.to = AdapterTarget::kKohya}), "no kohya form"));
   }
   SECTION("positional names") {
@@ -364,3 +366,5 @@ TEST_CASE("a Tucker form loses its middle factor without changing the product") 
   // Row p, column x: sum over q of mid[p][q][x] * down[q].
   CHECK(values == Values{1 * 2 + 3 * 3, 2 * 2 + 4 * 3, 5 * 2 + 7 * 3, 6 * 2 + 8 * 3});
 }
+
+}  // namespace convert_cases
