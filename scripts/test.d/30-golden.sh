@@ -7,6 +7,7 @@ goldens --set safetensors
 goldens --set tftf
 goldens --set quant
 goldens --set quant2
+goldens --set experts
 goldens --set adapters --group convert
 goldens --set adapters --group info
 python3 tests/tools/merge_random.py --bin build/release/bin --count 176 || status=1

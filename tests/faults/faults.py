@@ -59,6 +59,7 @@ class Command:
 
 SHARDED = {"in": TFTF / "sharded"}
 SHARDS = ["passthrough", "-i", "in", "-o", "out", "--max-shard-size", "100"]
+EXPERTS = TOP / "tests/golden/experts/models"
 MERGED = {"in": TFTF / "base_f32", "adapter": TFTF / "ad_basic"}
 COMMANDS = [
     Command("passthrough", SHARDS, SHARDED),
@@ -85,6 +86,8 @@ COMMANDS = [
             {"in": COLIBRI / "src-small/in"}, WRITING),
     Command("adapter-convert", ["adapter", "convert", "-i", "in", "--to", "kohya", "-o", "out"],
             {"in": TOP / "tests/golden/adapters/inputs/peft_sd_unet"}, WRITING),
+    Command("graft", ["graft", "-i", "in", "--from", "source", "--missing", "-o", "out"],
+            {"in": EXPERTS / "graft-llava-lost", "source": EXPERTS / "llava-v4"}),
     Command("fmt4-to-fmt2", ["colibri", "fmt4-to-fmt2", "--indir", "in", "--outdir", "out"],
             {"in": COLIBRI / "f42-small/in"}, WRITING),
 ]

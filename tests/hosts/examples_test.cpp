@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 const std::string kTop = TFTF_TEST_DATA "/..";
 const std::string kTftfSamples = TFTF_TEST_DATA "/golden/tftf/inputs/";
+const std::string kExpertSamples = TFTF_TEST_DATA "/golden/experts/models/";
 const std::string kColibriSamples = TFTF_TEST_DATA "/golden/colibri/cases/";
 
 // What stands for the names in examples.
@@ -39,6 +40,10 @@ const std::map<std::string, std::string>& sample_places() {
       {"adapter", kTftfSamples + "ad_basic"},
       {"ADAPTER", kTftfSamples + "ad_basic"},
       {"style.safetensors", TFTF_TEST_DATA "/golden/adapters/inputs/kohya_sd_unet.safetensors"},
+      {"tuned", kExpertSamples + "graft-dsv3-lost"},
+      {"source", kExpertSamples + "graft-dsv3-source"},
+      {"moe-adapter", kExpertSamples + "ad-qwen3_moe-split"},
+      {"moe-base", kExpertSamples + "qwen3_moe-v5"},
       {"Qwen3-FP8", kTftfSamples + "fp8_lora"},
       {"Qwen3-adapter", kTftfSamples + "ad_fp8"},
       {"runs/checkpoint-500", kTftfSamples + "ad_basic"},

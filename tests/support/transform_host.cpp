@@ -60,6 +60,7 @@ Result<TransformResult> transform_in_memory(const MemoryModel& model, const Mode
   auto checkpoint = read_from_memory(model, listing, {.mode = ReadMode::kTransform});
   if (!checkpoint) return std::move(checkpoint).error();
   request.folder = model.folder().files;
+  join_others(*checkpoint, request.operations);
   Planner planner(*checkpoint, std::move(request));
   while (true) {
     const std::vector<ReadRequest> requests = planner.want();
@@ -89,7 +90,7 @@ Result<TransformResult> transform_in_memory(const MemoryModel& model, const Mode
   }
   for (const SideOutput& side : transform->plan.sides()) {
     if (side.copied) {
-      result.copied.push_back(side.name);
+      result.copied.push_back(side.from.empty() ? side.name : side.from);
     } else {
       result.files[side.name] = side.bytes;
     }

@@ -32,7 +32,7 @@ std::string random_bytes(size_t count, uint32_t seed);
 
 struct TransformResult {
   std::map<std::string, std::string> files;  // shards, side files and index, by name
-  std::vector<std::string> copied;           // side files that the host would copy
+  std::vector<std::string> copied;           // side files that the host would copy, as it knows them
   Account account;
   std::vector<DeclaredTensor> tensors;
   std::string text;  // of the plan

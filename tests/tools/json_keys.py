@@ -15,6 +15,7 @@ import tempfile
 INPUTS = 'tests/golden/tftf/inputs/'
 SAMPLE = 'docs/sample/qwen3-tiny-fp8'
 LINT_CASES = 'tests/golden/safetensors/cases/'
+GRAFT = 'tests/golden/experts/models/'
 MERGE = ['merge-lora', '-b', INPUTS + 'base_f32', '-a', INPUTS + 'ad_basic', '-o', 'OUT']
 CASES = {
     'error': [['tftf', 'info', 'not-there'], ['tftf', *MERGE[:4], INPUTS + 'ad_badshape', '-o', 'OUT']],
@@ -25,7 +26,8 @@ CASES = {
     'account': [['tftf', 'dequant-fp8', '-i', SAMPLE, '-o', 'OUT'], ['tftf', *MERGE, '--dry-run'],
                 ['tftf', 'adapter', 'convert', '-i', 'tests/golden/adapters/inputs/kohya_dora.safetensors', '--to', 'peft',
                  '-o', 'OUT'],
-                ['tftf', 'passthrough', '-i', 'LARGE', '-o', 'OUT', '--dtype', 'float16']],
+                ['tftf', 'passthrough', '-i', 'LARGE', '-o', 'OUT', '--dtype', 'float16'],
+                ['tftf', 'graft', '-i', GRAFT + 'graft-tied', '--from', GRAFT + 'qwen3_moe-v4', '--missing', '-o', 'OUT']],
 }
 # Values of any shape: what stands below them is not described.
 OPAQUE = {'config[].before', 'config[].after', 'issues.messages[].values.*'}

@@ -201,7 +201,7 @@ export interface Account {
   /** Modules of each adapter: what it holds, how many were merged, how many its configuration leaves out; tensors of the model that change or are added. */
   merges?: { adapter: string; modules: Count; merged: Count; left_out: Count; tensors: Count; added: Count }[];
   /** Of each other model: what was taken from it, as the result names it, and what was not, by reason. */
-  grafts?: { source: string; taken: Count; bytes: Count; converted: Count; replaced: Count; moved: Count; names: string[];
+  grafts?: { source: string; taken: Count; bytes: Count; converted: Count; replaced: Count; moved: Count; into_wrapper: boolean; names: string[];
     skipped: { reason: string; count: Count; names: string[] }[] }[];
   files: { name: string; tensors: Count; bytes: Count }[];
   config: { file: string; pointer: string; before: unknown; after: unknown }[];

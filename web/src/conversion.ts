@@ -6,7 +6,7 @@ import { announcement, closing, currentId, engine, failureOf, inputs, openOrigin
 import { go } from './route';
 import { canPickFiles, mayWrite, pickFile, pickFolder } from './saving';
 
-// Options by name; one entry per time it is given. A flag that is set is [[]]; `adapter` is the number of an input.
+// Options by name; one entry per time it is given. A flag that is set is [[]]; `adapter` and `from` are numbers of inputs.
 export interface Step {
   id: string;
   values: Record<string, string[][]>;
@@ -124,10 +124,11 @@ export class Conversion {
   }
 
   private request(): PagePlanRequest {
-    const operations = this.steps.value.map(({ id, values: { adapter, ...values } }): PageOperation => ({
+    const operations = this.steps.value.map(({ id, values: { adapter, from, ...values } }): PageOperation => ({
       id,
       options: Object.entries(values).flatMap(([name, list]) => list.filter((words) => words.every((word) => word !== '')).map((words) => ({ name, values: words }))),
       ...(adapter && { adapter: Number(adapter[0]![0]) }),
+      ...(from && { from: Number(from[0]![0]) }),
     }));
     return { ...(operations.length > 1 && { command: 'run' }), operations, output: 'the chosen place', ...(this.single.value && { singleName: this.suggestedName() }) };
   }
@@ -150,17 +151,19 @@ export class Conversion {
     }
   }
 
-  private adapters(): Input[] {
-    return openAdapters().filter(({ id }) => this.steps.value.some((step) => step.values.adapter?.[0]?.[0] === String(id)));
+  // What operations take along: adapters, and models that tensors are taken from.
+  private others(): Input[] {
+    const named = (step: Step, id: number) => [step.values.adapter, step.values.from].some((value) => value?.[0]?.[0] === String(id));
+    return inputs.value.filter(({ id }) => this.steps.value.some((step) => named(step, id)));
   }
 
   private async target(view: PlanView): Promise<Target | null> {
     if (!canPickFiles()) return { kind: 'download' };
     const handle = view.singleName === null ? await pickFolder() : await pickFile(this.suggestedName());
     if (!handle) return null;
-    for (const input of [this.input, ...this.adapters()]) {
+    for (const input of [this.input, ...this.others()]) {
       if (!(await holds(input.origin, handle))) continue;
-      const what = input === this.input ? 'model that is being read' : 'adapter that is being merged';
+      const what = input === this.input ? 'model that is being read' : isAdapter(input) ? 'adapter that is being merged' : 'model that tensors are taken from';
       this.run.value = { state: 'failed', failure: { code: 'refused-output', message: `That is the ${what}.`, file: handle.name, tensor: null, expected: null, found: null } };
       return null;
     }
@@ -240,15 +243,16 @@ async function holds(origin: Origin, picked: FileSystemHandle): Promise<boolean>
 }
 
 const given = (step: Step, name: string): boolean =>
-  (step.values[name] ?? []).some((words) => words.every((word) => word !== '')) && (name !== 'adapter' || inputs.value.some((input) => String(input.id) === step.values[name]![0]![0]));
+  (step.values[name] ?? []).some((words) => words.every((word) => word !== '')) && ((name !== 'adapter' && name !== 'from') || inputs.value.some((input) => String(input.id) === step.values[name]![0]![0]));
 
 export const isAdapter = (input: Input): boolean => input.summary.kind === 'adapter';
 export const openAdapters = (): Input[] => inputs.value.filter(isAdapter);
+export const openModels = (): Input[] => inputs.value.filter((input) => !isAdapter(input));
 
 // The adapter that is open, when only one is.
 function likelyValues(info: OperationInfo): Step['values'] {
   const adapters = openAdapters();
-  return info.options.some((option) => option.kind === 'path' && option.required) && adapters.length === 1 ? { adapter: [[String(adapters[0]!.id)]] } : {};
+  return info.options.some((option) => option.name === 'adapter' && option.required) && adapters.length === 1 ? { adapter: [[String(adapters[0]!.id)]] } : {};
 }
 
 // Shows the merge of an adapter into a base; an FP8 base is dequantised in the same pass.

@@ -158,8 +158,8 @@ Result<std::optional<AdapterConversion>> fit_adapter(const Checkpoint& adapter, 
   made.to = AdapterTarget::kPeft;
   made.mapped = adapter.order.size();
   made.modules = pairs.size();
-  AdapterConversion::File file{.name = options.single_name.empty() ? "adapter_model.safetensors"
-                                                                   : options.single_name};
+  AdapterConversion::File file;
+  file.name = options.single_name.empty() ? "adapter_model.safetensors" : options.single_name;
   for (FittedPair& pair : pairs) {
     pair.a.name = named_after(pair, "lora_A");
     pair.b.name = named_after(pair, "lora_B");

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tftf/base/affix.h"
 #include "tftf/base/escape.h"
 
 namespace tftf {
@@ -17,8 +18,6 @@ struct CutName {
   std::vector<std::string> words{std::string()};
   std::vector<uint64_t> numbers;
 };
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 CutName cut_name(std::string_view path) {
   const std::string_view name = path.substr(path.find_last_of("/\\") + 1);

@@ -233,6 +233,8 @@ constexpr CommandExample kAdapterConvertExamples[] = {
     {"tftf adapter convert -i style.safetensors --to peft -o style-peft",
      "a folder with adapter_config.json"},
     {"tftf adapter convert -i adapter --to mlx -o adapter-mlx"},
+    {"tftf adapter convert -i moe-adapter --to peft --base moe-base -o fitted",
+     "in the base's names, its experts as the base has them"},
     {"tftf adapter convert -i style.safetensors --to comfy --base-family sd1 --dry-run -o out",
      "the plan and the coverage, nothing written"}};
 

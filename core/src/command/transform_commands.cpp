@@ -92,8 +92,8 @@ constexpr CommandExample kRepackExamples[] = {
     {"tftf repack -i GLM-FP8 -o glm-colibri --to colibri-fp8", "FP8 blocks as colibri stores them"},
     {"tftf repack -i glm-colibri -o GLM-again --to fp8-block", "and back, bit by bit"}};
 constexpr CommandExample kGraftExamples[] = {
-    {"tftf graft -i tuned --from base --missing -o whole", "what a save has lost"},
-    {"tftf graft -i tuned --from base --include 'lm_head.*' --replace -o out", "the head of the base"}};
+    {"tftf graft -i tuned --from source --missing -o whole", "what a save has lost"},
+    {"tftf graft -i tuned --from source --include 'lm_head.*' --replace -o out", "the head of the source"}};
 constexpr CommandExample kLayoutExamples[] = {
     {"tftf convert -i mixtral -o mixtral-5 --to transformers-5", "names and fused experts of transformers 5"},
     {"tftf convert -i mixtral -o mixtral-dry --to transformers-5 --experts split --dry-run",

@@ -3,6 +3,7 @@
 #include "plan/state.h"
 #include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
+#include "tftf/base/json_text.h"
 
 namespace tftf {
 namespace {

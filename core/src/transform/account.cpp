@@ -132,6 +132,7 @@ OrderedJson Account::to_json() const {
       entry["converted"] = json_integer(graft.converted);
       entry["replaced"] = json_integer(graft.replaced);
       entry["moved"] = json_integer(graft.moved);
+      entry["into_wrapper"] = graft.into_wrapper;
       entry["names"] = graft.names;
       entry["skipped"] = groups_json(graft.skipped);
       root["grafts"].push_back(std::move(entry));
@@ -212,6 +213,7 @@ std::string Account::to_text(bool all_names) const {
             counted(graft.bytes, "byte") + ", " + grouped_digits(graft.converted) + " cast or dequantised, " +
             grouped_digits(graft.moved) + " renamed, " + counted(graft.replaced, "tensor") +
             " of the model replaced" +
+            (graft.into_wrapper ? ", the model is its text model and config.json is its own" : "") +
             (graft.names.empty() ? "\n" : ":" + names_text(graft.names, all_names));
     for (const Dropped& group : graft.skipped)
       text += group_text("not taken from " + escape_text(graft.source), group, all_names);

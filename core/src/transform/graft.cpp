@@ -19,8 +19,8 @@
 namespace tftf::transform {
 namespace {
 
-constexpr std::string_view kWeightEnd = ".weight";
-constexpr std::string_view kUnscaledFp8 = "fp8-unscaled";
+constexpr std::string_view kGraftedWeight = ".weight";
+constexpr std::string_view kBareFp8 = "fp8-unscaled";
 
 struct GraftOptions {
   bool missing = false;
@@ -61,6 +61,7 @@ class Graft final : public Pipe {
     Account::Graft account{.source = other_->given};
     for (const auto& [reason, names] : work.skipped) account.skipped.push_back({reason, names});
     account.moved = match->moved;
+    account.into_wrapper = match->into_wrapper;
     account.replaced = replace(work);
     TFTF_TRY(take(work, account));
     if (account.taken == 0) {
@@ -74,7 +75,6 @@ class Graft final : public Pipe {
       if (!options_.missing && ties_head(stream.config()) &&
           std::any_of(account.names.begin(), account.names.end(), is_head))
         untie_head(stream);
-      stream.adds_format = true;
     }
     stream.grafts.push_back(std::move(account));
     return {};
@@ -177,11 +177,13 @@ class Graft final : public Pipe {
       if (!work.chosen[i]) continue;
       const StreamTensor& tensor = work.source.tensors[i];
       const QuantMatch* match = work.there.match_of(i);
+      if (tensor.moved_codes && !options_.dtype && difference.empty()) continue;
+      if (tensor.moved_codes) return moved_codes(work, tensor, difference);
       const bool unread = match == nullptr && method && tensor.is_copy() &&
                           looks_like_codes(work.source.checkpoint->info(tensor.source));
       if (match == nullptr && !unread) continue;
       if (options_.dtype && !unread) continue;
-      if (!options_.dtype && (difference.empty() || (match != nullptr && match->layout == kUnscaledFp8)))
+      if (!options_.dtype && (difference.empty() || (match != nullptr && match->layout == kBareFp8)))
         continue;
       const std::string what =
           unread ? "codes of no known layout" : "quantised (" + std::string(match->layout) + ")";
@@ -194,6 +196,18 @@ class Graft final : public Pipe {
                    .tensor = tensor.name};
     }
     return {};
+  }
+
+  // Experts whose codes were fused or split are no modules any more that could be dequantised.
+  Error moved_codes(const Work& work, const StreamTensor& tensor, const std::string& difference) const {
+    return {.code = ErrorCode::kRefusedUnsupported,
+            .message = "Tensor " + quote_name(tensor.name) + " is made of quantised experts of " +
+                       quote_name(other_->given) + ", which has them in another form than the model" +
+                       (options_.dtype ? "; dequantise the source first, then take it."
+                                       : ", and the model would not be read so: " + difference +
+                                             ". Dequantise the source first, then take it."),
+            .file = work.source.file_of(tensor.source),
+            .tensor = tensor.name};
   }
 
   // Weights of the model that give way. Returns how many tensors they have.
@@ -234,7 +248,8 @@ class Graft final : public Pipe {
         kept.insert(match);
       } else {
         cast(tensor);
-        if (quantised && tensor.shape.size() == 2 && ends_with(tensor.name, kWeightEnd)) {
+        if (quantised && !tensor.moved_codes && tensor.shape.size() == 2 &&
+            ends_with(tensor.name, kGraftedWeight)) {
           if (!listed) TFTF_TRY(find_plain_lists(work.model, tensor));
           listed = true;
           tensor.left_alone = true;

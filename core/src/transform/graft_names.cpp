@@ -1,5 +1,11 @@
+// Names and experts of a graft's source, brought to the model's.
 #include "graft_names.h"
 
+#include <algorithm>
+
+#include "expert_sets.h"
+#include "graft_wrapper.h"
+#include "layout_change.h"
 #include "tftf/base/escape.h"
 
 namespace tftf::transform {
@@ -12,16 +18,71 @@ std::string type_of(const Stream& stream, const GraftNaming& naming) {
   return type ? std::string(*type) : std::string();
 }
 
+NameLayout layout_of(const Stream& stream, const LayoutNames& names) {
+  LayoutVote vote(names);
+  for (const StreamTensor& tensor : stream.tensors) vote.add(tensor.name);
+  return vote.layout();
+}
+
+// The form of the experts; nothing where there are none, or several forms.
+std::optional<ExpertForm> form_of(const Stream& stream, std::span<const ExpertKind> kinds,
+                                  const LayoutNames& names) {
+  std::optional<ExpertForm> form;
+  for (const ExpertSet& set : survey_experts(stream, kinds, names).sets) {
+    const ExpertForm own = set.fused.empty() ? ExpertForm::kSplit : ExpertForm::kFused;
+    if ((form && *form != own) || (!set.fused.empty() && !set.split.empty())) return std::nullopt;
+    form = own;
+  }
+  return form;
+}
+
+// Whether a name of the stream is one of the other layout.
+bool any_moves(const Stream& stream, const LayoutNames& names, NameLayout to) {
+  return std::any_of(stream.tensors.begin(), stream.tensors.end(),
+                     [&](const StreamTensor& tensor) { return names.convert(tensor.name, to).moved; });
+}
+
 }  // namespace
+
+Result<uint64_t> bring_to_layout_of(const Stream& like, Stream& stream, const ModelEntry& entry,
+                                    const GraftNaming& naming) {
+  const LayoutNames names(entry);
+  LayoutRequest request{.model_type = std::string(entry.type->name), .allow_unmapped = naming.allow_unmapped};
+  const NameLayout layout = layout_of(like, names);
+  if (any_moves(stream, names, layout)) request.to = layout;
+  const auto wanted = form_of(like, entry.experts(), names), own = form_of(stream, entry.experts(), names);
+  if (wanted && own && *wanted != *own) request.experts = wanted;
+  if (!request.to && !request.experts) return uint64_t{0};
+  stream.layout_change.reset();
+  TFTF_TRY(change_layout(stream, request));
+  return stream.layout_change->moved;
+}
 
 Result<GraftMatch> match_graft_names(Stream& model, Stream& source, const GraftNaming& naming) {
   const std::string ours = type_of(model, naming), theirs = type_of(source, naming);
-  if (ours == theirs) return GraftMatch{};
-  return Error{.code = ErrorCode::kRefusedUnsupported,
-               .message = "The model is of type " + quote_name(ours) + " and the source of type " +
-                          quote_name(theirs) + ": tensors are taken from a model of the same type only.",
-               .expected = ours,
-               .found = theirs};
+  if (ours != theirs) {
+    if (const auto part = find_wrapped_part(source.config(), ours)) {
+      TFTF_TRY(put_into_wrapper(model, source, *part, naming));
+      return GraftMatch{.into_wrapper = true};
+    }
+    return Error{
+        .code = ErrorCode::kRefusedUnsupported,
+        .message = "The model is of type " + quote_name(ours) + " and the source of type " +
+                   quote_name(theirs) +
+                   ": tensors are taken from a model of the same type, or from a wrapper of which the "
+                   "model is the text model.",
+        .expected = ours,
+        .found = theirs};
+  }
+  Result<ModelEntry> entry = find_model_entry(source.config(), naming.model_type);
+  if (!entry) {
+    // A type outside of the table has one layout and no experts, as far as is known; one that was left out has more.
+    if (ours.empty() || !left_out_reason(ours).empty()) return std::move(entry).error();
+    return GraftMatch{};
+  }
+  Result<uint64_t> moved = bring_to_layout_of(model, source, *entry, naming);
+  if (!moved) return std::move(moved).error();
+  return GraftMatch{.moved = *moved};
 }
 
 }  // namespace tftf::transform

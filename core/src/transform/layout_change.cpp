@@ -101,7 +101,8 @@ class LayoutChange {
 
   // The text of config.json as it is now; nothing when there is none that can be read.
   std::optional<std::string> config_now() const {
-    const SideFile* file = stream_.config_side();
+    if (stream_.rewritten != nullptr) return stream_.rewritten->text;
+    const SideFile* file = stream_.home->side_file(kConfigName);
     if (file == nullptr || file->document.error) return std::nullopt;
     return file->text;
   }
@@ -110,7 +111,7 @@ class LayoutChange {
   void edit_config(const ModuleMoves& moves) {
     auto text = config_now();
     if (!text) {
-      if (stream_.checkpoint->side_file(kConfigName) != nullptr)
+      if (stream_.home->side_file(kConfigName) != nullptr)
         stream_.warnings.push_back(
             "\"config.json\" is not valid JSON, so that no list of modules in it is renamed.");
       return;
@@ -118,7 +119,7 @@ class LayoutChange {
     ConfigText config{std::string(kConfigName), *std::move(text)};
     if (stream_.renamed) rename_module_lists(stream_, config, stream_.warnings);
     move_module_lists(moves, "Names are brought into another layout", config, stream_.warnings);
-    if (!config.changes().empty()) stream_.rewrite_config(config.text(), config.changes());
+    if (!config.changes().empty()) stream_.rewrite_config(std::move(config));
     stream_.renamed = false;
     stream_.lists_current = true;
     for (StreamTensor& tensor : stream_.tensors) tensor.listed_name.clear();
@@ -216,9 +217,13 @@ class LayoutChange {
     if (model.config != nullptr) model.config = root->get(entry_.type->text->config);
     const std::string made = text_config(model, *root, *now, stream_.warnings);
     ConfigText before{std::string(kConfigName), *std::move(now)};
-    const JsonDocument now_root = parse_json(made, JsonDialect::kPython);
-    stream_.rewrite_config(made, {{std::string(kConfigName), "", to_ordered_json(before.root()),
-                                   to_ordered_json(now_root.root)}});
+    auto config = std::make_shared<Stream::Config>();
+    if (stream_.rewritten != nullptr) config->changes = stream_.rewritten->changes;
+    config->text = made;
+    config->document = parse_json(made, JsonDialect::kPython);
+    config->changes.push_back({std::string(kConfigName), "", to_ordered_json(before.root()),
+                               to_ordered_json(config->document.root)});
+    stream_.rewritten = std::move(config);
   }
 
   void warn_of_head() {

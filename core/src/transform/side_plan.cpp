@@ -19,8 +19,7 @@ constexpr std::string_view kHfQuant = "hf_quant_config.json";
 constexpr std::string_view kQuantisationFiles[] = {"hf_quant_config.json", "quantize_config.json",
                                                    "quant_config.json"};
 
-void edit(ConfigText& config, bool section_goes, std::optional<DType> dtype,
-          const std::string& quantization) {
+void edit(ConfigText& config, bool section_goes, std::optional<DType> dtype, const std::string& quantization) {
   for (const bool nested : {false, true}) {
     const auto path = [nested](std::string_view key) {
       return nested ? std::vector<std::string_view>{"text_config", key} : std::vector<std::string_view>{key};
@@ -78,11 +77,11 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
   SidePlan plan;
   const bool section_goes = stream.section_goes || (stream.dequantises && left_quantised == 0);
   std::optional<std::string> config_text;
-  const bool new_config = stream.config_file != nullptr || !stream.plain_lists.empty();
-  if (const SideFile* file = stream.config_side();
+  const bool new_config = stream.rewritten != nullptr || !stream.plain_lists.empty();
+  if (const SideFile* file = stream.checkpoint->side_file(kConfig);
       file != nullptr && (section_goes || stream.result_dtype || !stream.quantization_config.empty() ||
                           !stream.config_members.empty() || stream.renamed || new_config)) {
-    const bool broken = file->document.error.has_value();
+    const bool broken = file->document.error && stream.rewritten == nullptr;
     if (broken && stream.renamed && !section_goes && !stream.result_dtype &&
         stream.quantization_config.empty() && stream.config_members.empty() && !new_config) {
       plan.warnings.push_back(
@@ -93,14 +92,16 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
                               escape_text(file->document.error->detail) + ".",
                    .file = std::string(kConfig)};
     }
-    ConfigText config{std::string(kConfig), broken ? "{}" : file->text};
+    ConfigText config{std::string(kConfig), broken                        ? "{}"
+                                            : stream.rewritten != nullptr ? stream.rewritten->text
+                                                                          : file->text};
+    if (stream.rewritten != nullptr) plan.changes = stream.rewritten->changes;
     if (stream.renamed) rename_module_lists(stream, config, plan.warnings);
     edit(config, section_goes, stream.result_dtype, stream.quantization_config);
     if (!section_goes) add_plain_modules(stream, config, kConfig);
     for (const auto& [path, json] : stream.config_members) config.set({path.begin(), path.end()}, json);
-    plan.changes = stream.config_changes;
     plan.changes.insert(plan.changes.end(), config.changes().begin(), config.changes().end());
-    if (!plan.changes.empty()) config_text = config.text();
+    if (!plan.changes.empty() || stream.rewritten != nullptr) config_text = config.text();
   }
   // Mistral's own configuration says how its weights are quantised, too.
   std::optional<std::string> params_text;

@@ -9,22 +9,18 @@ std::string Stream::described(const StreamTensor& tensor) const {
   return quote_name(checkpoint->info(tensor.source).name) + " of " + quote_name(file_of(tensor.source));
 }
 
-const SideFile* Stream::config_side() const {
-  return config_file != nullptr ? config_file.get() : home->side_file("config.json");
-}
-
 const JsonValue* Stream::config() const {
-  const SideFile* file = config_side();
-  return file != nullptr && file->document.root.is_object() ? &file->document.root : nullptr;
+  if (rewritten == nullptr) return home->config();
+  return rewritten->document.root.is_object() ? &rewritten->document.root : nullptr;
 }
 
-void Stream::rewrite_config(std::string text, const std::vector<ConfigChange>& changes) {
-  auto made = std::make_shared<SideFile>();
-  made->name = "config.json";
-  made->text = std::move(text);
+void Stream::rewrite_config(ConfigText config) {
+  auto made = std::make_shared<Config>();
+  if (rewritten != nullptr) made->changes = rewritten->changes;
+  made->changes.insert(made->changes.end(), config.changes().begin(), config.changes().end());
+  made->text = config.text();
   made->document = parse_json(made->text, JsonDialect::kPython);
-  config_file = std::move(made);
-  config_changes.insert(config_changes.end(), changes.begin(), changes.end());
+  rewritten = std::move(made);
 }
 
 void Stream::rename(StreamTensor& tensor, std::string name) {
@@ -73,6 +69,7 @@ Stream open_other(const Stream& stream, size_t number) {
   other.checkpoint = stream.checkpoint;
   other.home = &checkpoint;
   other.values = stream.values;
+  other.scans = stream.scans;
   other.layouts = stream.others[number].layouts;
   other.others = stream.others;
   other.request = stream.request;

@@ -78,9 +78,6 @@ struct Stream {
   std::vector<OtherSource> others{};                  // as the checkpoint has them
   // Whose configuration and files beside the tensors count: the checkpoint itself, or one of the others.
   const Checkpoint* home = nullptr;
-  // Stands for config.json from here on: what an operation has made of it.
-  std::shared_ptr<const SideFile> config_file{};
-  std::vector<ConfigChange> config_changes{};  // of that, for the account
   ValueScans* scans = nullptr;
   const TransformRequest* request = nullptr;
   std::vector<StreamTensor> tensors;
@@ -103,10 +100,17 @@ struct Stream {
   std::map<std::string, std::string> metadata{};
   // What config.json says of the result's layout: a JSON object; empty: nothing new.
   std::string quantization_config{};
-  bool section_goes = false;                   // what it says of the input's layouts goes
-  bool renamed = false;                        // since config.json's lists were last rewritten
-  bool lists_current = false;                  // they have been, in this run
-  bool relaid = false;                         // names or forms were brought into another layout
+  bool section_goes = false;   // what it says of the input's layouts goes
+  bool renamed = false;        // since config.json's lists were last rewritten
+  bool lists_current = false;  // they have been, in this run
+  bool relaid = false;         // names or forms were brought into another layout
+  // config.json as a pipe has rewritten it, and what that changed.
+  struct Config {
+    std::string text{};
+    JsonDocument document{};
+    std::vector<ConfigChange> changes{};
+  };
+  std::shared_ptr<const Config> rewritten{};
   std::vector<std::string_view> sides_left{};  // files of the input that say nothing of the result
   std::optional<Account::LayoutChange> layout_change{};
   // Members of config.json that follow the tensors: their path, and the value as JSON.
@@ -119,13 +123,11 @@ struct Stream {
   // tensors that are `left_alone` are added there.
   std::vector<std::pair<std::string, std::vector<std::string>>> plain_lists{};
 
-  // config.json of the home as operations have left it, its file and its root object; null when there is none.
-  const SideFile* config_side() const;
-  const JsonValue* config() const;
   // The name and file in the input, quoted for messages.
   std::string described(const StreamTensor& tensor) const;
-  // Puts `text` in the place of config.json; `changes` are what differs, for the account.
-  void rewrite_config(std::string text, const std::vector<ConfigChange>& changes);
+  // The home's config.json as the pipes so far leave it: its root, or nothing.
+  const JsonValue* config() const;
+  void rewrite_config(ConfigText config);
   void rename(StreamTensor& tensor, std::string name);
   const std::string& file_of(TensorRef ref) const { return checkpoint->shard(ref.shard).name; }
 };

@@ -449,7 +449,8 @@ TEST_CASE("LO010, LO030: where else the base holds the modules") {
   CHECK(both[2] == kWeights + ": none of the 2 modules is in the base under its stored name; \"" + wrapped +
                        "q\" would be. Loaders skip unmatched modules without a word.");
   CHECK(both[0] == kWeights + ": base model has no \"model.layers.0.q.weight\". It has \"" + wrapped +
-                       "q\"; the adapter was made for another wrapping of this model. `tftf adapter convert --to peft --base BASE` moves it.");
+                       "q\"; the adapter was made for another wrapping of this model. `tftf adapter convert "
+                       "--to peft --base BASE` moves it.");
   // The only path that ends in the same layer.
   const Lines tail = said(adapter, {{"thinker.x.layers.0.q.weight", "F32", {6, 4}},
                                     {"a.layers.0.v.weight", "F32", {6, 4}},
@@ -492,4 +493,43 @@ TEST_CASE("plain keys and the engine agree") {
       CHECK(pattern.matches(path) == regex->fullmatch(path).value());
     }
   }
+}
+
+TEST_CASE("LO035: factors of experts that fit their parameters in no way") {
+  const std::string module = "model.layers.0.mlp.experts";
+  json config = sound_config();
+  config["target_modules"] = nullptr;
+  config["target_parameters"] = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
+  const auto flat = [&](uint64_t up_rows, uint64_t inner) {
+    return join(
+        {pair(kPrefix + module + ".base_layer", up_rows, 8, 2 * inner), pair(kPrefix + module, 6, inner, 8)});
+  };
+  const auto found = [&](const std::vector<LintTensor>& tensors) {
+    Lines lines;
+    for (const std::string& line : lo(config, tensors))
+      if (line.substr(0, 5) == "LO035") lines.push_back(line);
+    return lines;
+  };
+  CHECK(found(flat(6, 4)).empty());
+  const Lines fired = {"LO035 " + kWeights + " " + module};
+  CHECK(found(flat(4, 4)) == fired);  // two experts against three
+  CHECK(found(join({pair(kPrefix + module + ".base_layer", 6, 8, 10), pair(kPrefix + module, 6, 4, 8)})) ==
+        fired);
+  // One pair alone tells nothing without the base.
+  CHECK(found(pair(kPrefix + module, 6, 4, 9)).empty());
+}
+
+TEST_CASE("LO010: the base has the module under another layout's name") {
+  const MemoryFiles base = {
+      {"config.json", json{{"model_type", "mixtral"}}.dump()},
+      {"model.safetensors", weights({{"model.layers.0.block_sparse_moe.gate.weight", "F32", {4, 4}},
+                                     {"model.layers.0.self_attn.q.weight", "F32", {6, 4}}})}};
+  const MemoryFiles files = {{kConfig, sound_config().dump()},
+                             {kWeights, weights(join({pair(kPrefix + "model.layers.0.mlp.gate", 2, 4, 4),
+                                                      pair(kPrefix + "model.layers.0.self_attn.q")}))}};
+  std::string said;
+  for (const Diagnostic& finding : run_lint(files, {}, &base).findings)
+    if (finding.rule == Rule::LO010) said += message(finding);
+  CHECK(said.find("block_sparse_moe.gate") != std::string::npos);
+  CHECK(said.find("adapter convert") != std::string::npos);
 }

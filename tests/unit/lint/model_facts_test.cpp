@@ -190,3 +190,72 @@ TEST_CASE("CF047, CF048, CF021, CF030: embeddings and head without a family tabl
   CHECK(find_parts(config(), tensors, {{"tokenizer.json", R"({"model":{"vocab":{"a":7,"b":8}}})"}}) ==
         Lines{"CF030 b"});
 }
+
+namespace {
+
+Lines find_layout(const json& configuration, const std::vector<LintTensor>& tensors,
+                  const MemoryFiles* base = nullptr) {
+  const MemoryFiles files = {{"config.json", configuration.dump()}, {"model.safetensors", weights(tensors)}};
+  return finding_lines(run_lint(files, {}, base).findings, {"CF06"});
+}
+
+}  // namespace
+
+TEST_CASE("CF060: names of transformers 5 where released files have others") {
+  const json llava = {{"model_type", "llava"}};
+  CHECK(find_layout(llava, {plain_tensor("model.language_model.norm.weight"),
+                            plain_tensor("model.vision_tower.a.weight")}) ==
+        Lines{"CF060 config.json model.language_model.norm.weight"});
+  CHECK(find_layout(llava,
+                    {plain_tensor("language_model.model.norm.weight"), plain_tensor("vision_tower.a.weight")})
+            .empty());
+  // A type without two layouts.
+  CHECK(find_layout({{"model_type", "llama"}}, {plain_tensor("model.language_model.norm.weight")}).empty());
+}
+
+TEST_CASE("CF061: experts of both forms, or without a part") {
+  const json type = {{"model_type", "qwen3_moe"}};
+  const std::string path = "model.layers.0.mlp.experts";
+  const auto experts = [&](const std::string& but) {
+    std::vector<LintTensor> tensors;
+    for (const char* expert : {"0", "1"})
+      for (const char* part : {"gate_proj", "up_proj", "down_proj"})
+        if (const std::string name = path + "." + expert + "." + part + ".weight"; name != path + "." + but)
+          tensors.push_back(plain_tensor(name));
+    return tensors;
+  };
+  CHECK(find_layout(type, experts("")).empty());
+  CHECK(find_layout(type, experts("1.up_proj.weight")) == Lines{"CF061 config.json " + path});
+  std::vector<LintTensor> both = experts("");
+  both.push_back(plain_tensor(path + ".down_proj", {2, 4, 4}));
+  CHECK(find_layout(type, both) == Lines{"CF061 config.json " + path});
+  // What was never routed has no input scale.
+  std::vector<LintTensor> scaled = experts("");
+  scaled.push_back(plain_tensor(path + ".0.up_proj.input_scale", {1}));
+  CHECK(find_layout(type, scaled).empty());
+}
+
+TEST_CASE("CF062: modules of the base that are gone") {
+  const json type = {{"model_type", "mixtral"}, {"tie_word_embeddings", true}};
+  const std::string in4 = "model.layers.0.block_sparse_moe.", in5 = "model.layers.0.mlp.";
+  const auto folder = [&](const std::vector<LintTensor>& tensors) {
+    return MemoryFiles{{"config.json", type.dump()}, {"model.safetensors", weights(tensors)}};
+  };
+  const std::vector<LintTensor> common = {plain_tensor("model.norm.weight", {4}),
+                                          plain_tensor("model.embed_tokens.weight")};
+  std::vector<LintTensor> base = common, own = common;
+  for (const char* part : {"w1", "w2", "w3"})
+    base.push_back(plain_tensor(in4 + "experts.0." + part + ".weight"));
+  base.push_back(plain_tensor("lm_head.weight"));  // tied
+  own.push_back(plain_tensor(in5 + "experts.gate_up_proj", {1, 8, 4}));
+  own.push_back(plain_tensor(in5 + "experts.down_proj", {1, 4, 4}));
+  const MemoryFiles same = folder(base);
+  // Other names and another form of the experts are no loss; their names are told apart from it.
+  CHECK(find_layout(type, own, &same) == Lines{"CF060 config.json " + in5 + "experts.down_proj"});
+  base.push_back(plain_tensor(in4 + "gate.weight"));
+  const MemoryFiles more = folder(base);
+  CHECK(find_layout(type, own, &more).back() == "CF062 config.json " + in5 + "gate");
+  CHECK(find_layout(type, base, &more).empty());
+  // Another model altogether.
+  CHECK(find_layout(type, {plain_tensor("model.norm.weight", {4})}, &more).empty());
+}

@@ -137,7 +137,9 @@ const methods = {
   },
 
   async plan(task: Task, id: number, request: PagePlanRequest): Promise<PlanView> {
-    const operations = await Promise.all(request.operations.map(async ({ adapter, ...operation }) => ({ ...operation, ...(adapter !== undefined && { adapter: await adapterOf(adapter) }) })));
+    const operations = await Promise.all(request.operations.map(async ({ adapter, from, ...operation }) => ({
+      ...operation, ...(adapter !== undefined && { adapter: await adapterOf(adapter) }), ...(from !== undefined && { from: inputOf(from).tree }),
+    })));
     const made = await inputOf(id).checkpoint.plan({ ...request, operations, dryRun: false }, task);
     const plan = ++planCount;
     plans.set(plan, made);

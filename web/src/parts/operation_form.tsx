@@ -1,6 +1,6 @@
 import { useId } from 'preact/hooks';
 import type { OperationInfo, OptionInfo } from 'tftf';
-import { openAdapters, type Step } from '../conversion';
+import { openAdapters, openModels, type Step } from '../conversion';
 import { nameText } from '../format';
 import { Icon } from './icons';
 
@@ -66,6 +66,23 @@ function AdapterChoice({ id, value, set }: { id: string; value: string; set: (te
   );
 }
 
+function ModelChoice({ id, value, set }: { id: string; value: string; set: (text: string) => void }) {
+  const models = openModels();
+  return (
+    <>
+      <select id={id} value={value} disabled={models.length === 0} onChange={(event) => set(event.currentTarget.value)}>
+        <option value="">{models.length === 0 ? 'none is open' : 'choose…'}</option>
+        {models.map((input) => (
+          <option key={input.id} value={String(input.id)}>
+            {nameText(input.label, 60)}
+          </option>
+        ))}
+      </select>
+      <p class="help">One of the models that are open here: drop the folder of another onto this page to add it.</p>
+    </>
+  );
+}
+
 function Field({ option, given, change }: FieldProps) {
   const id = useId();
   const value = given[0]?.[0] ?? '';
@@ -123,7 +140,7 @@ function Field({ option, given, change }: FieldProps) {
       return (
         <div class="form-row">
           {label}
-          <AdapterChoice id={id} value={value} set={set} />
+          {option.name === 'from' ? <ModelChoice id={id} value={value} set={set} /> : <AdapterChoice id={id} value={value} set={set} />}
         </div>
       );
     case 'integer':

@@ -55,6 +55,18 @@ export function TensorAccount({ account }: { account: PlanView['account'] }) {
           </dd>
         </div>
       ))}
+      {account.grafts?.map((graft, i) => (
+        <div key={i}>
+          <dt>Taken</dt>
+          <dd>
+            {plural(Number(graft.taken), 'tensor')}{' '}
+            <span class="muted">
+              {Number(graft.converted) > 0 && `${countText(graft.converted)} cast or dequantised, `}
+              {Number(graft.replaced) > 0 && `${countText(graft.replaced)} of the model replaced, `}from <bdi>{nameText(graft.source, 60)}</bdi>
+            </span>
+          </dd>
+        </div>
+      ))}
       {Number(tensors.left_quantised) > 0 && (
         <div>
           <dt>Left quantised</dt>

@@ -43,6 +43,7 @@ struct Account {
     uint64_t converted = 0;            // of them, cast or dequantised
     uint64_t replaced = 0;             // tensors of the model that gave way
     uint64_t moved = 0;                // names of the source that were brought to the model's layout
+    bool into_wrapper = false;         // the model is the source's text model: config.json is the source's
     std::vector<std::string> names{};  // of what was taken, in the result
     std::vector<Dropped> skipped{};    // of the source, by reason
   };
