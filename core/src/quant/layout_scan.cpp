@@ -90,6 +90,28 @@ void LayoutScan::note(std::string text) {
     report_.notes.push_back(std::move(text));
 }
 
+// "; 200 of 4-bit int, group 128; 24 of 8-bit float, channel".
+std::string LayoutScan::schemes_text(std::string_view layout) const {
+  const auto found = schemes_.find(layout);
+  if (found == schemes_.end()) return "";
+  std::string out;
+  constexpr size_t kShown = 8;
+  for (size_t i = 0; i < found->second.size() && i < kShown; ++i)
+    out.append("; ").append(std::to_string(found->second[i].second)).append(" of ").append(found->second[i].first);
+  if (found->second.size() > kShown) out += "; " + std::to_string(found->second.size() - kShown) + " other schemes";
+  return out;
+}
+
+void LayoutScan::count_scheme(std::string_view layout, std::string text) {
+  auto& schemes = schemes_[layout];
+  for (auto& [known, count] : schemes)
+    if (known == text) {
+      ++count;
+      return;
+    }
+  schemes.emplace_back(std::move(text), 1);
+}
+
 // "24 modules: I32 qweight with F16 scales, I32 qzeros, I32 g_idx; first model.layers.0.mlp.up_proj.weight:
 // qweight [8,32], scales [2,32], …; 4 bits, groups of 32; config.json quantization_config: gptq".
 std::string LayoutScan::evidence(const QuantFinding& finding) const {
@@ -132,6 +154,7 @@ std::string LayoutScan::evidence(const QuantFinding& finding) const {
   if (first.group_size > 0) out += ", groups of " + std::to_string(first.group_size);
   if (first.block[0] > 0)
     out += "; blocks of " + std::to_string(first.block[0]) + " x " + std::to_string(first.block[1]);
+  out += schemes_text(finding.layout);
   if (!config_.method.empty()) out += "; " + config_.method_place + " says " + escape_text(config_.method);
   return out;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,8 @@ class LayoutScan {
                std::initializer_list<std::optional<TensorRef>> parts, Rule rule = Rule::QT300);
   // The same for a module all of whose tensors are known.
   void problem(const QuantMatch& match, std::string what, Rule rule = Rule::QT300);
+  // What a configuration says of a module that was claimed: "4-bit int, group 128". For the evidence.
+  void count_scheme(std::string_view layout, std::string text);
   // A warning; equal ones are kept once.
   void note(std::string text);
 
@@ -60,6 +63,7 @@ class LayoutScan {
   QuantFinding& finding(std::string_view layout);
   void take_tensor(TensorRef tensor) { taken_[tensor.shard][tensor.tensor] = true; }
   std::string evidence(const QuantFinding& finding) const;
+  std::string schemes_text(std::string_view layout) const;
 
   const Checkpoint& checkpoint_;
   SmallValues& values_;
@@ -67,6 +71,7 @@ class LayoutScan {
   std::vector<std::vector<bool>> taken_;
   std::unordered_map<std::string_view, size_t> finding_by_id_;
   LayoutReport report_;
+  std::map<std::string_view, std::vector<std::pair<std::string, uint64_t>>> schemes_;  // by layout
 };
 
 // F16, BF16 and F32: the dtypes of scales that a dequantised weight takes over.

@@ -6,8 +6,8 @@ namespace tftf::simd::scalar {
 namespace {
 
 float rounded_to(DType type, float x) {
-  if (type == DType::BF16) return bf16_to_f32(simd::f32_to_bf16(x));
-  if (type == DType::F16) return f16_to_f32(simd::f32_to_f16(x));
+  if (type == DType::BF16) return simd::bf16_to_f32(simd::f32_to_bf16(x));
+  if (type == DType::F16) return simd::f16_to_f32(simd::f32_to_f16(x));
   return x;
 }
 

@@ -29,19 +29,19 @@ LintTensor ones(const std::string& name, const std::string& dtype, const std::ve
   size_t count = 1;
   for (const uint64_t side : shape) count *= side;
   const std::string one = dtype == "BF16" ? kBf16One : dtype == "F32" ? kF32One : dtype == "F16" ? std::string("\0\x3c", 2)
-                          : dtype == "F8_E4M3" ? "8" : dtype == "U8" ? "\x7f" : std::string("\1\0\0\0\0\0\0\0", dtype == "I8" ? 1 : dtype == "I16" ? 2 : dtype == "I32" ? 4 : 8);
+                          : dtype.starts_with("F8") || dtype == "U8" ? "8" : std::string("\1\0\0\0\0\0\0\0", dtype == "I8" ? 1 : dtype == "I16" ? 2 : dtype == "I32" ? 4 : 8);
   return {name, dtype, shape, repeated(one, count)};
 }
 
 json config_of(const json& groups, const json& more = json::object()) {
   json section = {{"quant_method", "compressed-tensors"}, {"config_groups", groups},
                   {"quantization_status", "compressed"}, {"version", "0.18.0"}};
-  section.update(more);
+  if (!more.is_null()) section.update(more);
   return {{"model_type", "new"}, {"architectures", {"NewForCausalLM"}}, {"quantization_config", section}};
 }
 json group(const json& weights, const json& more = json::object()) {
   json one = {{"targets", {"Linear"}}, {"weights", weights}};
-  one.update(more);
+  if (!more.is_null()) one.update(more);
   return one;
 }
 json one_group(const json& weights, const json& more = json::object(), const json& section = json::object()) {

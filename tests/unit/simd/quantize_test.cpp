@@ -143,3 +143,62 @@ TEST_CASE("the lattice search of every table gives the scalar one's entries, tie
     check(m, 0.0126953125f);
   }
 }
+
+TEST_CASE("quotients are rounded at every step in the arithmetic of their type, in every table") {
+  std::mt19937 random(kSeed);
+  const auto rounded = [](DType type, float x) {
+    if (type == DType::BF16) return f32_from_bf16(bf16_from_f32(x));
+    return type == DType::F16 ? f32_from_f16(f16_from_f32(x)) : x;
+  };
+  for (const KernelTable* table : available_kernels()) {
+    INFO(table->name);
+    for (const DType type : {DType::BF16, DType::F16, DType::F32}) {
+      for (const float zero : {0.0f, -3.0f, 5.0f}) {
+        for (size_t count : {0u, 1u, 7u, 8u, 9u, 33u, 200u}) {
+          std::vector<float> x = quantize_values(count, random);
+          if (count > 3) {
+            x[0] = -0.0f;
+            x[1] = 1e-39f;
+            x[2] = -60000.0f;
+            x[3] = 3e38f;
+          }
+          const QuotientRun run{type, 0.0173f, zero, -8.0f, 7.0f};
+          std::vector<float> got(count);
+          table->quotients(run, x.data(), count, got.data());
+          for (size_t i = 0; i < count; ++i) {
+            INFO(x[i]);
+            const float y = rounded(type, rounded(type, x[i] / run.scale) + zero);
+            const float want = std::min(std::max(y, -8.0f), 7.0f);
+            CHECK(got[i] == want);
+            CHECK(std::signbit(got[i]) == std::signbit(want));
+          }
+          table->quotients(run, x.data(), count, x.data());
+          CHECK(x == got);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("E2M1 codes are the nearest, ties to even, in every table") {
+  std::vector<float> values;
+  for (int i = -600; i <= 600; ++i) values.push_back(static_cast<float>(i) * 0.01f);
+  for (const float tie : {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f})
+    for (const float sign : {1.0f, -1.0f}) values.push_back(tie * sign);
+  values.push_back(-0.0f);
+  values.push_back(-1e-30f);
+  for (const KernelTable* table : available_kernels()) {
+    INFO(table->name);
+    for (const size_t count : {values.size(), values.size() - 1, size_t{1}, size_t{31}, size_t{32}, size_t{33}}) {
+      Buffer out((count + 1) / 2, 1);
+      table->quantize_e2m1(values.data(), count, out.data());
+      for (size_t i = 0; i < count; ++i) {
+        INFO(values[i]);
+        const auto code = (static_cast<uint8_t>(out.data()[i / 2]) >> (i % 2 * 4)) & 15;
+        const uint8_t want = values[i] == 0 ? uint8_t{0} : f4_from_f32(values[i]);
+        CHECK(code == want);
+      }
+      CHECK(out.guards_intact());
+    }
+  }
+}

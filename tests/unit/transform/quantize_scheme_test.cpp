@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "adapter_host.h"
 #include "data_file.h"
 #include "quant/ct/config.h"
 #include "tftf/base/json_value.h"
@@ -39,6 +40,13 @@ Result<TransformResult> by_scheme(const MemoryModel& model, Operation operation,
                                   const KernelTable& kernels = best_kernels()) {
   TransformRequest request{.command = "quantize", .operations = {std::move(operation)}, .tile_bytes = tile};
   return transform_in_memory(model, model.folder(), std::move(request), {.kernels = &kernels});
+}
+
+// The one file of tensors that a run has written.
+const std::string& scheme_file(const TransformResult& result) {
+  for (const auto& [name, text] : result.files)
+    if (name.ends_with(".safetensors")) return text;
+  throw std::runtime_error("no tensors were written");
 }
 
 MemoryModel scheme_model(const std::vector<TestTensor>& tensors, const std::string& config = "{}") {
@@ -258,4 +266,50 @@ TEST_CASE("values without a code end the run") {
   const std::string marlin = R"({"config_groups": {"g": {"targets": ["Linear"], "weights": {"num_bits": 4,
       "strategy": "channel"}}}, "format": "marlin-24", "version": "0.14.0"})";
   says_so(scheme_refusal(scheme_model({bf16_matrix("m.weight", 64, 128)}), to_scheme("c.json", {{"scheme", marlin}})), "more than two of four");
+}
+
+TEST_CASE("an adapter is merged into every format in one pass, and quantised anew in the same") {
+  const std::string module = "l.0.down_proj";
+  const MemoryModel model = scheme_model({bf16_matrix(module + ".weight", 128, 256, 5)}, R"({"torch_dtype": "bfloat16"})");
+  std::vector<float> a(2 * 256), b(128 * 2);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 17) * 0.0625f - 0.5f;
+  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 13) * 0.03125f - 0.25f;
+  const auto adapter = adapter_of({{module + ".lora_A.weight", DType::F32, {2, 256}, f32_bytes(a)},
+                                   {module + ".lora_B.weight", DType::F32, {128, 2}, f32_bytes(b)}},
+                                  R"({"peft_type":"LORA","r":2,"lora_alpha":4})");
+  REQUIRE(adapter.ok());
+  const Operation dequant{"dequant", {{"dtype", {"bfloat16"}}}};
+  for (const char* preset : {"W4A16", "W4A16_ASYM", "W3A16", "W8A8", "FP8_DYNAMIC", "FP8_BLOCK", "NVFP4A16", "MXFP4A16",
+                             "MXFP8A16"}) {
+    INFO(preset);
+    const auto coded = by_scheme(model, to_scheme(preset));
+    if (!coded) FAIL(coded.error().message);
+    MemoryModel base;
+    base.files["model.safetensors"] = scheme_file(*coded);
+    base.files["config.json"] = coded->files.at("config.json");
+    const auto plain = transform_in_memory(base, {dequant});
+    if (!plain) FAIL(plain.error().message);
+    MemoryModel middle;
+    middle.files["model.safetensors"] = scheme_file(*plain);
+    middle.files["config.json"] = plain->files.at("config.json");
+    const auto merged = transform_in_memory(middle, {merge_operation(*adapter)});
+    if (!merged) FAIL(merged.error().message);
+    for (const uint64_t tile : {uint64_t{512}, kDefaultTileBytes}) {
+      TransformRequest request{
+          .command = "run", .operations = {dequant, merge_operation(*adapter)}, .tile_bytes = tile};
+      const auto once = transform_in_memory(base, base.folder(), std::move(request));
+      if (!once) FAIL(once.error().message);
+      CHECK((scheme_tensors(scheme_file(*once)).at(module + ".weight").bytes ==
+             scheme_tensors(scheme_file(*merged)).at(module + ".weight").bytes));
+    }
+    // … and quantised again, in one run or in two.
+    MemoryModel last;
+    last.files["model.safetensors"] = scheme_file(*merged);
+    last.files["config.json"] = plain->files.at("config.json");
+    const auto apart = by_scheme(last, to_scheme("W8A8"));
+    const auto together = transform_in_memory(base, {dequant, merge_operation(*adapter), to_scheme("W8A8")});
+    if (!apart) FAIL(apart.error().message);
+    if (!together) FAIL(together.error().message);
+    CHECK((scheme_file(*apart) == scheme_file(*together)));
+  }
 }

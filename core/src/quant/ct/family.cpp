@@ -148,9 +148,12 @@ class Detection {
     const ct::Layout& layout = module.layout;
     if (layout.scaled) judge(module);
     module.match.bits = layout.bits;
+    if (module.args != nullptr && module.agrees)
+      scan_.count_scheme(module.match.layout, ct::args_text(*module.args));
     if (layout.scaled && layout.scale_rows == 1 && layout.grid_columns > 1)
       module.match.group_size = layout.scale_columns;
-    if (layout.scaled && layout.scale_rows > 1 && layout.scale_rows < layout.rows) {
+    const bool blocks = module.args != nullptr && module.args->strategy == ct::Strategy::kBlock;
+    if (layout.scaled && layout.scale_rows > 1 && (layout.scale_rows < layout.rows || blocks)) {
       module.match.block[0] = layout.scale_rows;
       module.match.block[1] = layout.scale_columns;
     }

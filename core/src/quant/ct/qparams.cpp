@@ -93,7 +93,7 @@ float global_scale(DType type, float largest) noexcept {
 ScaleAndZero scale_between(const ScaleRule& rule, float low, float high, float global) noexcept {
   low = std::min(low, 0.0f);
   high = std::max(high, 0.0f);
-  const float largest = std::max(-low, high);
+  const float largest = std::fabs(std::max(-low, high));
   const Machine machine = machine_of(rule.type);
   ScaleAndZero found;
   switch (rule.form) {

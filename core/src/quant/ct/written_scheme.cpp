@@ -114,9 +114,9 @@ constexpr std::pair<std::string_view, std::string_view> kFused[] = {
 
 Result<WrittenScheme> read_scheme(const std::string& word, const std::string* text) {
   WrittenScheme scheme;
-  scheme.config.version = version_number(kNewestVersion);
-  scheme.config.version_text = kNewestVersion;
   if (text == nullptr) {
+    scheme.config.version = version_number(kNewestVersion);
+    scheme.config.version_text = kNewestVersion;
     std::optional<Group> preset = find_preset(word);
     if (!preset) {
       std::string known;

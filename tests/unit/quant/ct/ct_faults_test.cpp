@@ -63,7 +63,7 @@ TEST_CASE("packed weights: every geometry fault names what was expected") {
   says(packed_fault({12, 8}, {2, 12}, {12, 64}), "transposed");
   says(packed_fault({12, 9}, {12, 1}, {12, 64}), "9 words for 64 columns, expected 8 for 4 bits");
   says(packed_fault({11, 8}, {12, 1}, {12, 64}), "weight_packed is [11,8], and weight_shape says [12,64]");
-  says(packed_fault({12, 8}, {12, 1}, {12, 64, 1}), "weight_shape says [12,64,1]");
+  says(packed_fault({12, 8}, {12, 1}, {12, 64, 1}), "weight_shape is [3], expected [2]");
   says(packed_fault({12, 12}, {12, 2}, {12, 96}, {}, group_config(R"("num_bits": 4, "group_size": 64)")),
        "96 columns are no multiple of the group size 64");
   says(packed_fault({12, 8}, {12, 2}, {12, 64}, {{"m.weight_g_idx", DType::I32, {63}}}),
