@@ -14,6 +14,8 @@ namespace {
 
 constexpr uint64_t kBlockCodes = 32;
 constexpr uint64_t kBlockBytes = 16;
+constexpr uint64_t kBlocksAtOnce = 32;
+constexpr uint64_t kMostTimes = 8;  // that a tile is larger than usual for that
 
 uint64_t unit_of(const TransposedBlocks& spec) { return kBlockCodes * spec.outputs; }
 
@@ -167,6 +169,11 @@ Weight transposed_blocks_weight(const TransposedBlocks& spec, std::string_view w
   weight.elements = spec.experts * spec.blocks * unit_of(spec);
   weight.parts = {{"blocks", codes}, {"scales", exponents}};
   weight.unit = unit_of(spec);
+  // Some blocks of every output at once, so that codes are read in rows of some hundred bytes.
+  const uint64_t bytes =
+      checked_mul(std::min(kBlocksAtOnce, spec.blocks) * 2, unit_of(spec)).value_or(UINT64_MAX);
+  weight.stretch =
+      static_cast<uint32_t>(std::clamp<uint64_t>(ceil_div(bytes, uint64_t{1} << 20), 1, kMostTimes));
   weight.bits = 5;
   weight.reads = 6;
   weight.state = std::make_shared<const TransposedBlocks>(spec);
