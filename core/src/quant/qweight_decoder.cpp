@@ -91,16 +91,17 @@ std::array<uint8_t, 8> column_order(const QweightGeometry& g) {
 // AWQ's words hold eight columns of one input; what is wanted are words of eight inputs of one column. Eight such words of a
 // column lie beside each other in the result: they are the lanes.
 void transpose_awq(const QweightGeometry& g, const std::byte* in, uint64_t rows, std::byte* out) {
-  constexpr uint64_t kSide = 8, kLine = 16;  // words of a cache line
+  constexpr uint64_t kTogether = 8, kLineWords = 16;
   const uint64_t words = g.words_of_column(), width = rows / 8;
   const std::array<uint8_t, 8> order = column_order(g);
-  for (uint64_t begin = 0; begin < width; begin += kLine) {
-    for (uint64_t i = 0; i < words; i += kSide) {
-      const uint64_t inputs = std::min(kSide * 8, g.inputs - i * 8), bytes = std::min(kSide, words - i) * 4;
-      for (uint64_t c = begin; c < std::min(begin + kLine, width); ++c) {
+  for (uint64_t begin = 0; begin < width; begin += kLineWords) {
+    for (uint64_t i = 0; i < words; i += kTogether) {
+      const uint64_t inputs = std::min(kTogether * 8, g.inputs - i * 8),
+                     bytes = std::min(kTogether, words - i) * 4;
+      for (uint64_t c = begin; c < std::min(begin + kLineWords, width); ++c) {
         const std::byte* from = in + to_size((i * 8 * width + c) * 4);
         NibbleLanes block;
-        if (inputs < kSide * 8) block = {};
+        if (inputs < kTogether * 8) block = {};
         for (uint64_t k = 0; k < inputs; ++k) {
           block[to_size(k % 8)][to_size(k / 8)] = load_word(from);
           from += to_size(width * 4);
@@ -108,8 +109,8 @@ void transpose_awq(const QweightGeometry& g, const std::byte* in, uint64_t rows,
         transpose_nibbles(block);
         for (size_t f = 0; f < 8; ++f) {
           std::byte* to = out + to_size(((c * 8 + order[f]) * words + i) * 4);
-          if (bytes == kSide * 4)
-            std::memcpy(to, block[f].data(), kSide * 4);
+          if (bytes == kTogether * 4)
+            std::memcpy(to, block[f].data(), kTogether * 4);
           else
             std::memcpy(to, block[f].data(), to_size(bytes));
         }
