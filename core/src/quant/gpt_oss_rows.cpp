@@ -14,6 +14,8 @@ namespace {
 
 constexpr uint64_t kBlockCodes = 32;
 constexpr uint64_t kBlockBytes = 16;
+constexpr uint64_t kBlocksAtOnce = 48;
+constexpr uint64_t kMostTimes = 8;  // that a tile is larger than usual for that
 
 uint64_t unit_of(const TransposedBlocks& spec) { return kBlockCodes * spec.outputs; }
 
@@ -49,12 +51,24 @@ void push_strip(uint32_t part, uint64_t size, const TransposedBlocks& spec, cons
                .stride = spec.blocks * size});
 }
 
+bool reads_all_exponents(const TransposedBlocks& spec) {
+  return spec.outputs * spec.blocks <= spec.few_exponents;
+}
+
+// Three ranges of codes, then three of exponents, some of which may be empty.
 void read_transposed(const Weight& weight, ElementRange tile, PartRanges& ranges) {
   const auto& spec = weight.as<TransposedBlocks>();
   const Strips strips = strips_of(spec, tile);
   for (uint32_t part = 0; part < 2; ++part) {
     const uint64_t size = part == 0 ? kBlockBytes : 1;
     const uint64_t whole = spec.outputs * spec.blocks * size;
+    if (part == 1 && reads_all_exponents(spec)) {
+      const uint64_t experts = 1 + strips.middle + (strips.tail.count > 0 ? 1 : 0);
+      ranges.push({.part = part, .offset = strips.head.expert * whole, .row_bytes = experts * whole});
+      ranges.push({.part = part});
+      ranges.push({.part = part});
+      continue;
+    }
     push_strip(part, size, spec, strips.head, ranges);
     ranges.push({.part = part,
                  .offset = strips.middle == 0 ? 0 : (strips.head.expert + 1) * whole,
@@ -65,12 +79,41 @@ void read_transposed(const Weight& weight, ElementRange tile, PartRanges& ranges
 
 constexpr uint64_t kOutputsAtOnce = 32;  // their rows fill whole cache lines
 
-// Block `at` of `stride` for each output: one unit.
-struct UnitBlocks {
-  const std::byte* codes;
-  const std::byte* exponents;
-  uint64_t at, stride;
+// One unit: a block for each output, so many blocks apart.
+struct BlockColumn {
+  const std::byte* first = nullptr;
+  uint64_t stride = 0;
 };
+struct UnitBlocks {
+  BlockColumn codes, exponents;
+};
+
+// Unit `u` of a tile.
+UnitBlocks unit_of_tile(const TransposedBlocks& spec, const DecodeTask& task, uint64_t u) {
+  const Strips strips = strips_of(spec, task.tile);
+  const auto column = [&](size_t range, uint64_t size, uint64_t skipped, uint64_t stride) {
+    return BlockColumn{task.bytes[range] + to_size(skipped * size), stride};
+  };
+  const uint64_t expert = spec.outputs * spec.blocks;
+  // Where it lies: in which range of three, how many blocks behind its begin, and how far apart.
+  size_t range = 0;
+  uint64_t skipped = u, stride = strips.head.count;
+  if (u >= strips.head.count) {
+    const uint64_t behind = u - strips.head.count, middle = strips.middle * spec.blocks;
+    range = behind < middle ? 1 : 2;
+    skipped = range == 1 ? behind / spec.blocks * expert + behind % spec.blocks : behind - middle;
+    stride = range == 1 ? spec.blocks : strips.tail.count;
+  }
+  UnitBlocks unit;
+  unit.codes = column(range, kBlockBytes, skipped, stride);
+  if (reads_all_exponents(spec)) {
+    const uint64_t block = strips.head.first + u;  // counted from the first expert's
+    unit.exponents = column(3, 1, block / spec.blocks * expert + block % spec.blocks, spec.blocks);
+  } else {
+    unit.exponents = column(3 + range, 1, skipped, stride);
+  }
+  return unit;
+}
 
 // 16 bits for a value: looked up by outputs, turned over by blocks.
 uint64_t decode_unit_16(const TransposedBlocks& spec, const DecodeTask& task, const UnitBlocks& unit,
@@ -81,13 +124,12 @@ uint64_t decode_unit_16(const TransposedBlocks& spec, const DecodeTask& task, co
     alignas(16) std::byte rows[kOutputsAtOnce * kBlockCodes * 2];
     uint8_t which[kOutputsAtOnce];
     for (uint64_t o = 0; o < count; ++o)
-      which[o] = static_cast<uint8_t>(unit.exponents[to_size((first + o) * unit.stride + unit.at)]);
-    infinite +=
-        decode_by_scale_tables(task.kernels, to, task.scratch, which,
-                               {.codes = unit.codes + to_size((first * unit.stride + unit.at) * kBlockBytes),
-                                .groups = count,
-                                .group_codes = kBlockCodes},
-                               unit.stride * kBlockBytes, rows);
+      which[o] = static_cast<uint8_t>(unit.exponents.first[to_size((first + o) * unit.exponents.stride)]);
+    const uint64_t stride = unit.codes.stride * kBlockBytes;
+    infinite += decode_by_scale_tables(
+        task.kernels, to, task.scratch, which,
+        {.codes = unit.codes.first + to_size(first * stride), .groups = count, .group_codes = kBlockCodes},
+        stride, rows);
     task.kernels.transpose_16({.in = rows,
                                .in_stride = kBlockCodes * 2,
                                .rows = count,
@@ -102,12 +144,14 @@ uint64_t decode_unit_32(const TransposedBlocks& spec, const DecodeTask& task, co
                         std::byte* out) {
   uint64_t infinite = 0;
   for (uint64_t o = 0; o < spec.outputs; ++o) {
-    const uint64_t at = o * unit.stride + unit.at;
-    const auto which = static_cast<uint8_t>(unit.exponents[to_size(at)]);
+    const auto which = static_cast<uint8_t>(unit.exponents.first[to_size(o * unit.exponents.stride)]);
     std::byte row[kBlockCodes * sizeof(float)];
-    infinite += decode_by_scale_tables(
-        task.kernels, DType::F32, task.scratch, &which,
-        {.codes = unit.codes + to_size(at * kBlockBytes), .groups = 1, .group_codes = kBlockCodes}, 0, row);
+    infinite +=
+        decode_by_scale_tables(task.kernels, DType::F32, task.scratch, &which,
+                               {.codes = unit.codes.first + to_size(o * unit.codes.stride * kBlockBytes),
+                                .groups = 1,
+                                .group_codes = kBlockCodes},
+                               0, row);
     for (uint64_t r = 0; r < kBlockCodes; ++r)
       std::memcpy(out + to_size((r * spec.outputs + o) * sizeof(float)), row + r * sizeof(float),
                   sizeof(float));
@@ -125,22 +169,10 @@ bool begin_transposed(const Weight&, const DecodeTask& task) noexcept {
 uint64_t decode_transposed(const Weight& weight, const DecodeTask& task, ElementRange piece, DType to,
                            std::byte* out) noexcept {
   const auto& spec = weight.as<TransposedBlocks>();
-  const Strips strips = strips_of(spec, task.tile);
   const uint64_t skipped = (piece.first - task.tile.first) / unit_of(spec);
   uint64_t infinite = 0;
   for (uint64_t u = skipped; u < skipped + piece.count / unit_of(spec); ++u) {
-    // Ranges 0 to 2 are codes, 3 to 5 exponents.
-    UnitBlocks unit{task.bytes[0], task.bytes[3], u, strips.head.count};
-    if (u >= strips.head.count) {
-      const uint64_t behind = u - strips.head.count;
-      if (behind < strips.middle * spec.blocks) {
-        const uint64_t expert = behind / spec.blocks * spec.outputs * spec.blocks;
-        unit = {task.bytes[1] + to_size(expert * kBlockBytes), task.bytes[4] + to_size(expert),
-                behind % spec.blocks, spec.blocks};
-      } else {
-        unit = {task.bytes[2], task.bytes[5], behind - strips.middle * spec.blocks, strips.tail.count};
-      }
-    }
+    const UnitBlocks unit = unit_of_tile(spec, task, u);
     infinite +=
         to == DType::F32 ? decode_unit_32(spec, task, unit, out) : decode_unit_16(spec, task, unit, to, out);
     out += to_size(unit_of(spec) * dtype_bits(to) / 8);
@@ -167,6 +199,11 @@ Weight transposed_blocks_weight(const TransposedBlocks& spec, std::string_view w
   weight.elements = spec.experts * spec.blocks * unit_of(spec);
   weight.parts = {{"blocks", codes}, {"scales", exponents}};
   weight.unit = unit_of(spec);
+  // Some blocks of every output at once, so that codes are read in rows of some hundred bytes.
+  const uint64_t bytes =
+      checked_mul(std::min(kBlocksAtOnce, spec.blocks) * 2, unit_of(spec)).value_or(UINT64_MAX);
+  weight.stretch =
+      static_cast<uint32_t>(std::clamp<uint64_t>(ceil_div(bytes, uint64_t{1} << 20), 1, kMostTimes));
   weight.bits = 5;
   weight.reads = 6;
   weight.state = std::make_shared<const TransposedBlocks>(spec);

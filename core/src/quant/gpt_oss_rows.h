@@ -8,6 +8,8 @@ namespace tftf {
 // Blocks of 32 codes (E2M1, the first in the low bits) [experts, outputs, blocks, 16 bytes] with an exponent each.
 struct TransposedBlocks {
   uint64_t experts = 0, outputs = 0, blocks = 0;  // at least 1
+  // Exponents of an expert are read as they lie where they are no more: in strips their rows would be some bytes.
+  uint64_t few_exponents = uint64_t{1} << 20;
 };
 
 // w[e, i, o] = code[e, o, i] * 2^(exponent - 127), in F32. `outputs` must fit 32 bits.

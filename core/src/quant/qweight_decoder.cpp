@@ -88,39 +88,31 @@ std::array<uint8_t, 8> column_order(const QweightGeometry& g) {
   return g.in_order ? std::array<uint8_t, 8>{0, 1, 2, 3, 4, 5, 6, 7} : kAwqOrder;
 }
 
-// AWQ's words hold eight columns of one input; what is wanted are words of eight inputs of one column. Blocks of eight words
-// of columns and 64 inputs, which become 64 rows of eight words.
+// AWQ's words hold eight columns of one input; what is wanted are words of eight inputs of one column. Eight such words of a
+// column lie beside each other in the result: they are the lanes.
 void transpose_awq(const QweightGeometry& g, const std::byte* in, uint64_t rows, std::byte* out) {
-  constexpr uint64_t kSide = 8;
+  constexpr uint64_t kTogether = 8, kLineWords = 16;
   const uint64_t words = g.words_of_column(), width = rows / 8;
   const std::array<uint8_t, 8> order = column_order(g);
-  for (uint64_t c = 0; c < width; c += kSide) {
-    const uint64_t across = std::min(kSide, width - c);
-    for (uint64_t i = 0; i < words; i += kSide) {
-      const uint64_t down = std::min(kSide, words - i);
-      std::array<NibbleLanes, kSide> blocks;  // [word of a row][field][column]
-      for (uint64_t b = 0; b < down; ++b) {
-        NibbleLanes& block = blocks[to_size(b)];
-        const uint64_t first = (i + b) * 8, count = std::min<uint64_t>(8, g.inputs - first);
-        if (count < 8 || across < kSide) block = {};
-        for (uint64_t j = 0; j < count; ++j) {
-          const std::byte* from = in + to_size(((first + j) * width + c) * 4);
-          if (across == kSide)
-            std::memcpy(block[to_size(j)].data(), from, kSide * 4);
-          else
-            std::memcpy(block[to_size(j)].data(), from, to_size(across * 4));
+  for (uint64_t begin = 0; begin < width; begin += kLineWords) {
+    for (uint64_t i = 0; i < words; i += kTogether) {
+      const uint64_t inputs = std::min(kTogether * 8, g.inputs - i * 8),
+                     bytes = std::min(kTogether, words - i) * 4;
+      for (uint64_t c = begin; c < std::min(begin + kLineWords, width); ++c) {
+        const std::byte* from = in + to_size((i * 8 * width + c) * 4);
+        NibbleLanes block;
+        if (inputs < kTogether * 8) block = {};
+        for (uint64_t k = 0; k < inputs; ++k) {
+          block[to_size(k % 8)][to_size(k / 8)] = load_word(from);
+          from += to_size(width * 4);
         }
         transpose_nibbles(block);
-      }
-      for (uint64_t column = 0; column < across; ++column) {
         for (size_t f = 0; f < 8; ++f) {
-          std::array<uint32_t, kSide> line{};
-          for (size_t b = 0; b < kSide; ++b) line[b] = b < down ? blocks[b][f][to_size(column)] : 0;
-          std::byte* to = out + to_size((((c + column) * 8 + order[f]) * words + i) * 4);
-          if (down == kSide)
-            std::memcpy(to, line.data(), kSide * 4);
+          std::byte* to = out + to_size(((c * 8 + order[f]) * words + i) * 4);
+          if (bytes == kTogether * 4)
+            std::memcpy(to, block[f].data(), kTogether * 4);
           else
-            std::memcpy(to, line.data(), to_size(down * 4));
+            std::memcpy(to, block[f].data(), to_size(bytes));
         }
       }
     }
@@ -384,13 +376,13 @@ constexpr Decoder kQweightDecoder{.reads = read_qweight,
                                   .scratch = qweight_scratch,
                                   .begin = begin_qweight};
 
-// Columns whose codes are read in rows of some hundred bytes, and how much larger than usual a tile may be for that.
-constexpr uint64_t kReadBytes = 256;
+// Codes are read in rows of some hundred bytes, for which a tile may be so many times larger than usual.
+constexpr uint64_t kGptqReadBytes = 1024, kAwqReadBytes = 512;
 constexpr uint64_t kMostStretch = 8;
 
 uint32_t stretch_of(const QweightGeometry& g) {
   if (g.packing == QweightPacking::kGemv) return 1;
-  const uint64_t columns = g.packing == QweightPacking::kGptq ? kReadBytes / 4 : kReadBytes * 2;
+  const uint64_t columns = g.packing == QweightPacking::kGptq ? kGptqReadBytes / 4 : kAwqReadBytes * 2;
   const uint64_t bytes = checked_mul(std::min(columns, g.outputs), g.inputs * 2).value_or(UINT64_MAX);
   return static_cast<uint32_t>(std::clamp<uint64_t>(ceil_div(bytes, uint64_t{1} << 20), 1, kMostStretch));
 }

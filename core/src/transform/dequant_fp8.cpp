@@ -9,6 +9,7 @@
 #include "quantised_tensors.h"
 #include "tftf/base/escape.h"
 #include "tftf/quant/fp8.h"
+#include "tftf/quant/registry.h"
 
 namespace tftf::transform {
 namespace {
@@ -163,6 +164,14 @@ class DequantFp8 final : public Pipe {
     return pairing;
   }
 
+  // What reads codes that are not FP8.
+  static std::string reader_of(const Work& work, const StreamTensor& tensor) {
+    const QuantMatch* match = work.quantised.codes(tensor);
+    const QuantFormat* format = match == nullptr ? nullptr : find_quant_format(match->layout);
+    if (format == nullptr || !format->read()) return "";
+    return "; dequant reads it (" + std::string(format->id) + ")";
+  }
+
   Result<void> check_pairing(const Work& work, const Fp8Pairing& pairing) const {
     const Stream& stream = work.stream;
     const auto& tensors = stream.tensors;
@@ -182,7 +191,7 @@ class DequantFp8 final : public Pipe {
       if (!is_fp8(weight.dtype)) {
         return refusal(ErrorCode::kRefusedUnsupported, stream, weight,
                        "has the scale " + quote_name(scale.name) + " and is " +
-                           std::string(dtype_name(weight.dtype)) + ", not FP8",
+                           std::string(dtype_name(weight.dtype)) + ", not FP8" + reader_of(work, weight),
                        "an FP8 dtype", std::string(dtype_name(weight.dtype)));
       }
       if (!is_fp8_scale_dtype(scale.dtype) || !scale.stages.empty()) {

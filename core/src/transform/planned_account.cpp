@@ -23,18 +23,24 @@ void count_left_quantised(const Stream& stream, const LayoutReport& layouts, Acc
       by_source.emplace(key(tensor.source), &tensor);
     }
   }
+  std::string readable;
   for (const QuantFinding& finding : layouts.findings) {
+    const QuantFormat* format = find_quant_format(finding.layout);
     uint64_t cast = 0;
+    bool left = false;
     for (const QuantMatch& match : finding.matches) {
       const auto at = by_source.find(key(match.weight));
       if (at == by_source.end()) continue;
       const std::vector<Stage>& stages = at->second->stages;
       if (stages.empty()) {
         ++account.left_quantised;
+        left = true;
       } else if (stages[0].op == &kCastStage && !is_fp8(stages[0].from)) {
         ++cast;
       }
     }
+    if (left && format != nullptr && format->read())
+      readable += (readable.empty() ? " dequant reads " : ", ") + std::string(format->id);
     if (cast > 0) {
       account.warnings.push_back("The codes of " + grouped_digits(cast) + " module" + (cast == 1 ? "" : "s") +
                                  " of layout " + std::string(finding.layout) +
@@ -55,7 +61,8 @@ void count_left_quantised(const Stream& stream, const LayoutReport& layouts, Acc
   if (stream.dequantises && account.left_quantised > 0) {
     account.warnings.push_back(grouped_digits(account.left_quantised) + " module" +
                                (account.left_quantised == 1 ? " stays" : "s stay") +
-                               " quantised, and so does the quantisation section of config.json.");
+                               " quantised, and so does the quantisation section of config.json." +
+                               (account.command == "dequant-fp8" && !readable.empty() ? readable + "." : ""));
   }
 }
 

@@ -364,7 +364,6 @@ TEST_CASE("what only opening a module shows is told without opening it for its v
       {"comfy-nvfp4", "m.weight_scale", {128, 8}, "in tiles of 128 x 4"},
       {"comfy-mxfp8", "m.weight_scale", {256, 4}, "in tiles of 128 x 4"},
       {"modelopt-nvfp4", "m.weight_scale_2", {2}, "not one F32 per matrix"},
-      {"bnb-nf4", "m.weight", {60, 1}, "bytes of codes"},
   };
   for (const Misfit& misfit : misfits)
     for (LayoutCase one : layout_cases()) {

@@ -97,9 +97,9 @@ TEST_CASE("trap: bitsandbytes and ComfyUI's NVFP4 have the first code in the hig
 TEST_CASE("trap: all other pairs have the first code in the low nibble") {
   struct Pair {
     const char *layout, *codes, *scales;
-    const char* one;  // a scale of 1
+    const char* one;  // a scale of 1; of 2 where a global scale halves it
   };
-  for (const Pair& pair : {Pair{"modelopt-nvfp4", "m.weight", "m.weight_scale", "\x38"},
+  for (const Pair& pair : {Pair{"modelopt-nvfp4", "m.weight", "m.weight_scale", "\x40"},
                            Pair{"modelopt-mxfp4", "m.weight", "m.weight_scale", "\x7F"},
                            Pair{"quark-mxfp4", "m.weight", "m.weight_quantizer.scale", "\x7F"},
                            Pair{"deepseek-v4-fp4", "m.weight", "m.scale", "\x7F"},
@@ -111,7 +111,7 @@ TEST_CASE("trap: all other pairs have the first code in the low nibble") {
     INFO(pair.layout);
     fill_part(one, pair.codes, "\x24");
     fill_part(one, pair.scales, pair.one);
-    if (std::string_view(pair.layout) == "modelopt-nvfp4") fill_part(one, "m.weight_scale_2", 1.0f);
+    if (std::string_view(pair.layout) == "modelopt-nvfp4") fill_part(one, "m.weight_scale_2", 0.5f);
     CHECK(trap_values(one)[0] == 2.0f);
     CHECK(trap_values(one)[1] == 1.0f);
   }
@@ -240,7 +240,7 @@ TEST_CASE("trap: a block of zeros has a scale of 0, 1 or 2^-127") {
   CHECK(trap_values(comfy)[0] == 0.0f);
   LayoutCase modelopt = trap_case("modelopt-nvfp4");
   fill_part(modelopt, "m.weight_scale", "\x38");
-  fill_part(modelopt, "m.weight_scale_2", 1.0f);
+  fill_part(modelopt, "m.weight_scale_2", 0.5f);
   CHECK(trap_values(modelopt)[0] == 0.0f);
 }
 
