@@ -7,11 +7,13 @@
 #include <immintrin.h>
 
 #include "simd/avx2_quantize.h"
+#include "simd/avx2_quotients.h"
 #include "simd/avx2_vectors.h"
 #include "simd/avx512_vectors.h"
 
 #include "simd/vector_convert.h"
 #include "simd/vector_f8.h"
+#include "simd/vector_lookup.h"
 #include "simd/vector_product.h"
 #include "simd/vector_scan.h"
 #include "simd/vector_sums.h"
@@ -43,7 +45,11 @@ constinit const KernelTable kAvx512 = {
     quantize_i8,
     pack_nibbles,
     quantize_e4m3,
+    quotients,
+    quantize_e2m1,
     search_e8,
+    look_up_nibbles,
+    transpose_16,
 };
 
 }  // namespace tftf::simd

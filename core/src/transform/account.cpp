@@ -65,11 +65,11 @@ OrderedJson Account::to_json() const {
     root["base_family"] =
         converted->base_family.empty() ? OrderedJson() : OrderedJson(converted->base_family);
     root["modules"] = json_integer(converted->modules);
-    OrderedJson coverage;
-    coverage["mapped"] = json_integer(converted->mapped);
-    coverage["unmapped"] = json_integer(converted->unmapped);
-    coverage["dropped"] = json_integer(converted->dropped);
-    root["coverage"] = std::move(coverage);
+    OrderedJson counts;
+    counts["mapped"] = json_integer(converted->mapped);
+    counts["unmapped"] = json_integer(converted->unmapped);
+    counts["dropped"] = json_integer(converted->dropped);
+    root["coverage"] = std::move(counts);
     root["notes"] = converted->notes;
   }
   OrderedJson tensors;
