@@ -151,9 +151,15 @@ constexpr OptionInfo kQuantizeOptions[] = {
      .kind = OptionKind::kFlag,
      .help = "Refuse what a reader of colibri containers would take for another format"}};
 
-constexpr std::string_view kRepackTargets[] = {
-    "gptq-v1",   "gptq",                  "gptq-v2",     "awq-gemm", "awq",
-    "fp8-block", "colibri-fp8-e4m3-b128", "colibri-fp8", "compressed-tensors"};
+constexpr std::string_view kRepackTargets[] = {"gptq-v1",
+                                               "gptq",
+                                               "gptq-v2",
+                                               "awq-gemm",
+                                               "awq",
+                                               "fp8-block",
+                                               "colibri-fp8-e4m3-b128",
+                                               "colibri-fp8",
+                                               "compressed-tensors"};
 constexpr OptionInfo kRepackOptions[] = {{.name = "to",
                                           .kind = OptionKind::kChoice,
                                           .choices = kRepackTargets,

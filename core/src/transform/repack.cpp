@@ -157,7 +157,8 @@ class Repack final : public Pipe {
       module.zeros = module.zeros || plane.role == PlaneRole::kZeros;
       module.ordered = module.ordered || plane.role == PlaneRole::kIndex;
       module.inputs = module.inputs || plane.role == PlaneRole::kActivations;
-      if (auto result = source == nullptr ? add(work, match, plane) : change(work, to, *source, plane); !result)
+      if (auto result = source == nullptr ? add(work, match, plane) : change(work, to, *source, plane);
+          !result)
         return refused(std::move(result).error());
     }
     TFTF_TRY(check(work, to, match, *from, *packed));
@@ -236,9 +237,8 @@ class Repack final : public Pipe {
                                   ? packed.needs_zero
                                   : "a zero point is " + std::to_string(1u << from.bits) +
                                         ", which has no code of " + std::to_string(from.bits) + " bits";
-      work.stream.checks.push_back(std::make_shared<const PlaneCheck>(
-          PlaneCheck{zeros->tensor, zeros->form, 0, least, std::nullopt,
-                     repack_refusal(work, match, to.id, why)}));
+      work.stream.checks.push_back(std::make_shared<const PlaneCheck>(PlaneCheck{
+          zeros->tensor, zeros->form, 0, least, std::nullopt, repack_refusal(work, match, to.id, why)}));
     }
     work.symmetric = work.symmetric && is_symmetric(work, *zeros);
     return {};
@@ -322,9 +322,8 @@ class Repack final : public Pipe {
     return nullptr;
   }
   bool takes_integers() const {
-    return std::any_of(targets_.begin(), targets_.end(), [](const QuantFormat* to) {
-      return to->codes->kind == CodeKind::kInteger;
-    });
+    return std::any_of(targets_.begin(), targets_.end(),
+                       [](const QuantFormat* to) { return to->codes->kind == CodeKind::kInteger; });
   }
 
   std::string name_;
