@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "quant/ct/layout.h"
+#include "quant/ct/stored_module.h"
 #include "quant/ct/written_scheme.h"
 #include "quant/layout_scan.h"
 #include "tftf/base/affix.h"
@@ -18,6 +18,7 @@ namespace {
 
 using ct::Args;
 using ct::Group;
+using ct::StoredModule;
 
 constexpr std::string_view kKnownFormats[] = {
     "dense",           "int-quantized",        "pack-quantized",       "sparse-bitmask",
@@ -25,15 +26,6 @@ constexpr std::string_view kKnownFormats[] = {
     "mixed-precision", "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized",
     "fakequant"};
 constexpr std::string_view kLegacyLayouts[] = {"ct-sparse-bitmask", "ct-sparse-24-bitmask", "ct-marlin-24"};
-
-struct StoredModule {
-  std::string name;
-  const QuantMatch* match = nullptr;
-  const ct::Layout* layout = nullptr;  // null: Marlin
-  std::vector<const Group*> groups{};
-  const Group* group() const { return groups.empty() ? nullptr : groups.front(); }
-  const Args* args() const { return group() == nullptr || !group()->weights ? nullptr : &*group()->weights; }
-};
 
 class Remarks {
  public:
@@ -277,29 +269,6 @@ class Remarks {
     of_groups(config);
   }
 
-  static std::string stored_text(const StoredModule& module) {
-    return std::to_string(module.match->bits) + "-bit " +
-           (is_fp8(module.layout->code_dtype) || module.layout->codes == ct::Codes::kPairs ? "float"
-                                                                                           : "int") +
-           (module.match->group_size != 0 ? ", groups of " + std::to_string(module.match->group_size) : "");
-  }
-
-  static bool agrees(const StoredModule& module) {
-    const ct::Layout& layout = *module.layout;
-    const bool floats = is_fp8(layout.code_dtype) || layout.codes == ct::Codes::kPairs;
-    return std::any_of(module.groups.begin(), module.groups.end(), [&](const Group* group) {
-      if (!group->weights) return false;
-      const Args& args = *group->weights;
-      const bool plain = is_scale_float(layout.code_dtype) && layout.codes == ct::Codes::kElements;  // dense
-      if (!plain && args.is_float != floats) return false;
-      if (!plain && layout.codes != ct::Codes::kElements && args.bits != layout.bits) return false;
-      const Shape expected = ct::expected_scales(args, layout);
-      const uint64_t rows = expected.size() < 2 ? 1 : expected[0],
-                     columns = expected.size() < 2 ? 1 : expected[1];
-      return rows * columns == std::max<uint64_t>(layout.grid_rows, 1) * layout.grid_columns;
-    });
-  }
-
   // Two groups with different arguments match it by expressions.
   bool by_expression(const StoredModule& module) const {
     const Group *first = module.groups[0], *second = module.groups[1];
@@ -342,11 +311,6 @@ class Remarks {
             "it is quantised otherwise than " + quote_name(at->second->name) + ", which is fused with it");
     }
   }
-  static bool same_scheme(const StoredModule& a, const StoredModule& b) {
-    return a.match->layout == b.match->layout && a.match->bits == b.match->bits &&
-           a.match->group_size == b.match->group_size && a.match->block[0] == b.match->block[0];
-  }
-
   void of_entries() {
     std::unordered_set<std::string> modules, parents;
     for (const TensorRef ref : checkpoint_.order) {
