@@ -169,7 +169,8 @@ class Repack final : public Pipe {
 
   // A tensor of the result that the source does not have.
   static Result<void> add(RepackWork& work, const QuantMatch& match, const CodePlane& plane) {
-    if (!plane.words && !plane.text) return no_place("it has nothing that " + quote_name(plane.name) + " could be made of");
+    if (!plane.words && !plane.text)
+      return no_place("it has nothing that " + quote_name(plane.name) + " could be made of");
     StreamTensor tensor;
     tensor.name = plane.name;
     tensor.dtype = plane.form.dtype;
