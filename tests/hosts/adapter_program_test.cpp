@@ -24,15 +24,17 @@ ProgramRun adapter_command(std::vector<std::string> arguments) {
   return run;
 }
 
-bool tells(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool mentions(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
 TEST_CASE("adapter info tells one adapter, or each of a folder") {
   const ProgramRun one = adapter_command({"info", "kohya_dora.safetensors"});
   CHECK(one.status == 0);
-  CHECK(tells(one.out, "Family   : kohya\n"));
-  CHECK(tells(one.out, "dora (2)"));
+  CHECK(mentions(one.out, "Family   : kohya\n"));
+  CHECK(mentions(one.out, "dora (2)"));
   ScratchFolder scratch;
   for (const char* name : {"kohya_dora.safetensors", "wan_fun.safetensors"})
     std::filesystem::copy(kAdapters + name, scratch / name);
@@ -45,7 +47,7 @@ TEST_CASE("adapter info tells one adapter, or each of a folder") {
   std::filesystem::copy(kAdapters + "checkpoint_plain.safetensors", scratch / "model.safetensors");
   const ProgramRun mixed = adapter_command({"info", scratch.path().string()});
   CHECK(mixed.status == 1);
-  CHECK(tells(mixed.err, "is not an adapter"));
+  CHECK(mentions(mixed.err, "is not an adapter"));
   CHECK(adapter_command({"info", "no-such-file"}).status == 2);
 }
 
@@ -55,16 +57,16 @@ TEST_CASE("adapter convert writes a folder for each model of a pipeline, and the
   const ProgramRun run =
       adapter_command({"convert", "-i", "kohya_sd_unet_te2.safetensors", "--to", "peft", "-o", out});
   CHECK(run.status == 0);
-  CHECK(tells(run.out, "24 mapped, 0 unmapped, 0 dropped"));
+  CHECK(mentions(run.out, "24 mapped, 0 unmapped, 0 dropped"));
   for (const char* name : {"unet", "text_encoder"}) {
     CHECK(std::filesystem::exists(out + "/" + name + "/adapter_model.safetensors"));
     CHECK(std::filesystem::exists(out + "/" + name + "/adapter_config.json"));
   }
-  CHECK(tells(adapter_command({"info", out}).out, "6: lora (6)"));
+  CHECK(mentions(adapter_command({"info", out}).out, "6: lora (6)"));
   const ProgramRun again =
       adapter_command({"convert", "-i", "kohya_sd_unet_te2.safetensors", "--to", "peft", "-o", out});
   CHECK(again.status == 1);
-  CHECK(tells(again.err, "not empty"));
+  CHECK(mentions(again.err, "not empty"));
   CHECK(adapter_command(
             {"convert", "-i", "kohya_sd_unet_te2.safetensors", "--to", "peft", "-o", out, "--overwrite"})
             .status == 0);
@@ -76,11 +78,11 @@ TEST_CASE("a refused conversion and a dry run leave nothing behind") {
   const ProgramRun refused = adapter_command(
       {"convert", "-i", "kohya_full_diff.safetensors", "--to", "peft", "-o", scratch / "peft"});
   CHECK(refused.status == 1);
-  CHECK(tells(refused.err, "form"));
+  CHECK(mentions(refused.err, "form"));
   const ProgramRun dry = adapter_command(
       {"convert", "-i", "flux_kohya.safetensors", "--to", "diffusers", "--dry-run", "-o", out});
   CHECK(dry.status == 0);
-  CHECK(tells(dry.out, "adapter convert to=diffusers"));
+  CHECK(mentions(dry.out, "adapter convert to=diffusers"));
   CHECK(std::filesystem::is_empty(scratch.path()));
   CHECK(adapter_command({"convert", "-i", "flux_kohya.safetensors", "--to", "gguf", "-o", out}).status == 2);
   CHECK(adapter_command({"convert", "-i", "flux_kohya.safetensors", "--to", "peft", "--from", "x", "-o", out})
