@@ -24,7 +24,7 @@ ProgramRun adapter_command(std::vector<std::string> arguments) {
   return run;
 }
 
-bool mentions(const std::string& text, const std::string& part) {
+bool output_has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -33,8 +33,8 @@ bool mentions(const std::string& text, const std::string& part) {
 TEST_CASE("adapter info tells one adapter, or each of a folder") {
   const ProgramRun one = adapter_command({"info", "kohya_dora.safetensors"});
   CHECK(one.status == 0);
-  CHECK(mentions(one.out, "Family   : kohya\n"));
-  CHECK(mentions(one.out, "dora (2)"));
+  CHECK(output_has(one.out, "Family   : kohya\n"));
+  CHECK(output_has(one.out, "dora (2)"));
   ScratchFolder scratch;
   for (const char* name : {"kohya_dora.safetensors", "wan_fun.safetensors"})
     std::filesystem::copy(kAdapters + name, scratch / name);
@@ -47,7 +47,7 @@ TEST_CASE("adapter info tells one adapter, or each of a folder") {
   std::filesystem::copy(kAdapters + "checkpoint_plain.safetensors", scratch / "model.safetensors");
   const ProgramRun mixed = adapter_command({"info", scratch.path().string()});
   CHECK(mixed.status == 1);
-  CHECK(mentions(mixed.err, "is not an adapter"));
+  CHECK(output_has(mixed.err, "is not an adapter"));
   CHECK(adapter_command({"info", "no-such-file"}).status == 2);
 }
 
@@ -57,16 +57,16 @@ TEST_CASE("adapter convert writes a folder for each model of a pipeline, and the
   const ProgramRun run =
       adapter_command({"convert", "-i", "kohya_sd_unet_te2.safetensors", "--to", "peft", "-o", out});
   CHECK(run.status == 0);
-  CHECK(mentions(run.out, "24 mapped, 0 unmapped, 0 dropped"));
+  CHECK(output_has(run.out, "24 mapped, 0 unmapped, 0 dropped"));
   for (const char* name : {"unet", "text_encoder"}) {
     CHECK(std::filesystem::exists(out + "/" + name + "/adapter_model.safetensors"));
     CHECK(std::filesystem::exists(out + "/" + name + "/adapter_config.json"));
   }
-  CHECK(mentions(adapter_command({"info", out}).out, "6: lora (6)"));
+  CHECK(output_has(adapter_command({"info", out}).out, "6: lora (6)"));
   const ProgramRun again =
       adapter_command({"convert", "-i", "kohya_sd_unet_te2.safetensors", "--to", "peft", "-o", out});
   CHECK(again.status == 1);
-  CHECK(mentions(again.err, "not empty"));
+  CHECK(output_has(again.err, "not empty"));
   CHECK(adapter_command(
             {"convert", "-i", "kohya_sd_unet_te2.safetensors", "--to", "peft", "-o", out, "--overwrite"})
             .status == 0);
@@ -78,11 +78,11 @@ TEST_CASE("a refused conversion and a dry run leave nothing behind") {
   const ProgramRun refused = adapter_command(
       {"convert", "-i", "kohya_full_diff.safetensors", "--to", "peft", "-o", scratch / "peft"});
   CHECK(refused.status == 1);
-  CHECK(mentions(refused.err, "form"));
+  CHECK(output_has(refused.err, "form"));
   const ProgramRun dry = adapter_command(
       {"convert", "-i", "flux_kohya.safetensors", "--to", "diffusers", "--dry-run", "-o", out});
   CHECK(dry.status == 0);
-  CHECK(mentions(dry.out, "adapter convert to=diffusers"));
+  CHECK(output_has(dry.out, "adapter convert to=diffusers"));
   CHECK(std::filesystem::is_empty(scratch.path()));
   CHECK(adapter_command({"convert", "-i", "flux_kohya.safetensors", "--to", "gguf", "-o", out}).status == 2);
   CHECK(adapter_command({"convert", "-i", "flux_kohya.safetensors", "--to", "peft", "--from", "x", "-o", out})
