@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 const std::string kTop = TFTF_TEST_DATA "/..";
 const std::string kTftfSamples = TFTF_TEST_DATA "/golden/tftf/inputs/";
+const std::string kExpertSamples = TFTF_TEST_DATA "/golden/experts/models/";
 const std::string kColibriSamples = TFTF_TEST_DATA "/golden/colibri/cases/";
 
 // What stands for the names in examples.
@@ -45,6 +46,9 @@ const std::map<std::string, std::string>& sample_places() {
       {"run/adapter", kTftfSamples + "fsdp2"},
       {"rank0.safetensors", kTftfSamples + "fsdp2/rank_00.safetensors"},
       {"rank1.safetensors", kTftfSamples + "fsdp2/rank_01.safetensors"},
+      {"mixtral", kExpertSamples + "mixtral-v4"},
+      {"gpt-oss", kExpertSamples + "gpt_oss-v5"},
+      {"gemma3", kExpertSamples + "gemma3-v4"},
       {"GLM-FP8", kColibriSamples + "src-fp8/in"},
       {"GLM-BF16", kColibriSamples + "conv-e8/in"},
       {"glm-grouped", kColibriSamples + "f42-main/in"},

@@ -83,6 +83,10 @@ export interface InfoDocument {
   config: { model_type: string | null; dtype: string | null; quant_method: string | null } | null;
   adapter: AdapterInfo | null;
   index: IndexInfo | null;
+  /** Which layout the names have, and how many would move to the other. */
+  names: { layout: string; to_transformers_4: Count; to_transformers_5: Count } | null;
+  /** Containers of experts. */
+  experts: { form: string; split: Count; fused: Count; mixed: Count } | null;
   folded: FoldedRow[];
   tensors: TensorRow[];
   notes: string[];
@@ -193,6 +197,11 @@ export interface Account {
   layouts: { id: string; modules: Count; evidence: string }[];
   /** Modules of each adapter: what it holds, how many were merged, how many its configuration leaves out; tensors of the model that change or are added. */
   merges?: { adapter: string; modules: Count; merged: Count; left_out: Count; tensors: Count; added: Count }[];
+  /** Of `convert`, as the four that follow: names, containers of experts, joined matrices. */
+  model_type?: string;
+  names?: { moved: Count; kept: Count; unmapped: Count };
+  experts?: { fused: Count; split: Count; transposed: Count };
+  joined?: Count;
   files: { name: string; tensors: Count; bytes: Count }[];
   config: { file: string; pointer: string; before: unknown; after: unknown }[];
   non_finite: { name: string; became_infinite: Count }[];
