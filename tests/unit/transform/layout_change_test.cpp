@@ -102,8 +102,10 @@ void add_experts(Maker& maker, const ModelType& type, const ExpertKind& kind, co
   }
   const uint64_t up = kF * (kind.gated() ? 2 : 1);
   const bool turned = kind.axes.in4 == ExpertAxes::kInOut;
-  maker.add(path + std::string(kind.fused_up), turned ? Shape{kFewExperts, kH, up} : Shape{kFewExperts, up, kH});
-  maker.add(path + std::string(kind.fused_down), turned ? Shape{kFewExperts, kF, kH} : Shape{kFewExperts, kH, kF});
+  maker.add(path + std::string(kind.fused_up),
+            turned ? Shape{kFewExperts, kH, up} : Shape{kFewExperts, up, kH});
+  maker.add(path + std::string(kind.fused_down),
+            turned ? Shape{kFewExperts, kF, kH} : Shape{kFewExperts, kH, kF});
   if (!kind.bias) return;
   maker.add(path + std::string(kind.fused_up) + "_bias", {kFewExperts, up});
   maker.add(path + std::string(kind.fused_down) + "_bias", {kFewExperts, kH});
@@ -120,11 +122,16 @@ std::vector<TestTensor> released(const ModelType& type) {
   }
   if (type.names.empty()) maker.add("model.norm.weight", {5});
   for (const ExpertKind& kind : type.experts) add_experts(maker, type, kind, layer);
+  // Joined matrices are named as in transformers 5.
+  const LayoutNames names(ModelEntry{&type});
+  const auto add = [&](std::string_view end, const Shape& shape) {
+    maker.add(names.convert(layer + "." + std::string(end), NameLayout::kTransformers4).name, shape);
+  };
   for (const JoinedMatrix& join : type.joins) {
     if (join.whole_in == NameLayout::kTransformers4) {
-      maker.add(layer + "." + std::string(join.whole), {2 * join.parts.size(), 4});
+      add(join.whole, {2 * join.parts.size(), 4});
     } else {
-      for (const std::string_view part : join.parts) maker.add(layer + "." + std::string(part), {2, 4});
+      for (const std::string_view part : join.parts) add(part, {2, 4});
     }
   }
   return maker.take();
