@@ -36,6 +36,28 @@ std::optional<ExpertForm> form_of(const Stream& stream, std::span<const ExpertKi
   return form;
 }
 
+// The axes of fused experts; nothing where there are none, or their shapes do not tell.
+std::optional<ExpertAxes> axes_of(const Stream& stream, std::span<const ExpertKind> kinds,
+                                  const LayoutNames& names) {
+  for (const ExpertSet& set : survey_experts(stream, kinds, names).sets) {
+    const ExpertSet::Fused* up = set.find(ExpertPart::kUp, "");
+    const ExpertSet::Fused* down = set.find(ExpertPart::kDown, "");
+    if (up == nullptr || down == nullptr) continue;
+    const auto shapes = fused_shapes(stream, set, up->tensor, down->tensor, set.kind->axes[set.under]);
+    return shapes ? std::optional(shapes->axes) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// The layout that stores experts in these axes, where only one of the two does.
+std::optional<NameLayout> layout_of_axes(std::span<const ExpertKind> kinds, ExpertAxes axes) {
+  for (const ExpertKind& kind : kinds) {
+    if (kind.axes.in4 == kind.axes.in5) continue;
+    return kind.axes.in4 == axes ? NameLayout::kTransformers4 : NameLayout::kTransformers5;
+  }
+  return std::nullopt;
+}
+
 // Whether a name of the stream is one of the other layout.
 bool any_moves(const Stream& stream, const LayoutNames& names, NameLayout to) {
   return std::any_of(stream.tensors.begin(), stream.tensors.end(),
@@ -52,6 +74,11 @@ Result<uint64_t> bring_to_layout_of(const Stream& like, Stream& stream, const Mo
   if (any_moves(stream, names, layout)) request.to = layout;
   const auto wanted = form_of(like, entry.experts(), names), own = form_of(stream, entry.experts(), names);
   if (wanted && own && *wanted != *own) request.experts = wanted;
+  // Where both layouts have the same names, the axes of fused experts tell which it is.
+  const auto axes = axes_of(like, entry.experts(), names), own_axes = axes_of(stream, entry.experts(), names);
+  const bool turned = own_axes && axes && *axes != *own_axes;
+  if (!request.to && axes && (turned || request.experts == ExpertForm::kFused))
+    request.to = layout_of_axes(entry.experts(), *axes);
   if (!request.to && !request.experts) return uint64_t{0};
   stream.layout_change.reset();
   TFTF_TRY(change_layout(stream, request));

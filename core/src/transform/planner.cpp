@@ -152,7 +152,12 @@ void Planner::supply(const ReadRequest& request, Bytes bytes) {
   const auto header = state.headers_wanted.find(request.file);
   if (request.range.offset == 0 && header != state.headers_wanted.end()) {
     if (bytes.size() < request.range.length) return fail(request, "the file has become shorter");
-    state.header_sha256[header->second] = sha256_hex(bytes);
+    const std::string digest = sha256_hex(bytes);
+    state.header_sha256[header->second] = digest;
+    // The same model may be named twice.
+    for (uint32_t s = header->second + 1; s < state.header_sha256.size(); ++s)
+      if (!state.others.empty() && state.checkpoint.shard(s).name == request.file)
+        state.header_sha256[s] = digest;
   } else if (!state.scans.supply(request, bytes)) {
     state.values.supply(request, bytes);
     for (State::Other& other : state.others) other.values.supply(request, bytes);
