@@ -17,4 +17,15 @@ Result<void> decode_weight(const Stream& stream, const QuantMatch& match, DType 
   return {};
 }
 
+std::optional<DType> config_dtype(const Checkpoint& checkpoint) {
+  const JsonValue* config = checkpoint.config();
+  if (config == nullptr) return std::nullopt;
+  for (const char* key : {"torch_dtype", "dtype"}) {
+    const auto text = config->string(key);
+    const auto dtype = text ? find_torch_dtype(*text) : std::nullopt;
+    if (dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16) return dtype;
+  }
+  return std::nullopt;
+}
+
 }  // namespace tftf::transform
