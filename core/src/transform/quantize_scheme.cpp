@@ -188,7 +188,8 @@ class QuantizeScheme final : public Pipe {
     Stream& stream = work.stream;
     const QuantMatch* match = work.match_of(tensor);
     if (match != nullptr) {
-      const DType native = match->logical_dtype;
+      // As `dequant` would make it.
+      const DType native = config_dtype(*stream.checkpoint).value_or(match->logical_dtype);
       const bool narrow = native == DType::BF16 || native == DType::F16;
       TFTF_TRY(decode_weight(stream, *match, narrow ? native : DType::F32, tensor));
       tensor.name = match->module;
