@@ -30,7 +30,11 @@ void TreeReader::choose_folder_file(const TreeFolder& folder, TreeFile& file) {
   const auto number = static_cast<uint32_t>(&file - tree.files.data());
   if (ends_with(file.name, ".safetensors")) return start(number, Wanted::kHeader);
   if (is_index_name(file.name)) return start(number, Wanted::kIndex);
-  if (source_ == LintSource::kBase) return;
+  if (source_ == LintSource::kBase) {
+    // Its model type tells which other names and forms its tensors may have.
+    if (file.name == "config.json") start(number, Wanted::kText);
+    return;
+  }
   const bool read = file.name == "config.json" || file.name == "hf_quant_config.json" ||
                     file.name == "quantize_config.json" || file.name == "quant_config.json" ||
                     file.name == "model_index.json" || file.name == "adapter_config.json" ||

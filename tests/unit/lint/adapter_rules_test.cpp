@@ -168,7 +168,8 @@ TEST_CASE("LO004: the rank of a pair, rank_pattern applied") {
   json config = sound_config();
   config["target_modules"] = json::array();
   config["target_parameters"] = {"experts.gate_up_proj", "experts.down_proj"};
-  const auto experts = join({pair(kPrefix + "h.0.experts", 8), pair(kPrefix + "h.0.experts.base_layer", 8)});
+  const auto experts =
+      join({pair(kPrefix + "h.0.experts", 8, 3, 4), pair(kPrefix + "h.0.experts.base_layer", 8)});
   CHECK(lo(config, experts) == Lines{config_line("LO034", "-")});
   config["r"] = 3;
   CHECK(lo(config, experts).size() == 3);

@@ -109,6 +109,12 @@ void check_flat_factors(FindingList& list, const Header& header, const JsonValue
     experts.up_rank = rank_of(*targeting, module + "." + std::string(experts.gated ? kGated : kUngated));
     experts.down_rank = rank_of(*targeting, module + "." + std::string(kDown));
     take_sizes(base, module, experts);
+    // Where no configured rank divides the rows, LO004 says so.
+    const bool ranked = std::all_of(pairs.begin(), pairs.end(), [&](const fitting::FlatPair& pair) {
+      return (experts.up_rank != 0 && pair.rows % experts.up_rank == 0) ||
+             (experts.down_rank != 0 && pair.rows % experts.down_rank == 0);
+    });
+    if (!ranked) continue;
     const bool tells = pairs.size() == 2 || (pairs.size() == 1 && experts.inner != 0);
     if (pairs.size() != wrappers.size() || !tells || !flat_readings(pairs, experts).empty()) continue;
     Diagnostic* finding = list.add(Rule::LO035);
