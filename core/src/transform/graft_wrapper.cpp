@@ -157,7 +157,7 @@ Result<void> put_into_wrapper(Stream& model, const Stream& source, const Wrapped
   model.rewrite_config(std::move(config));
   model.renamed = false;
   model.lists_current = true;
-  for (StreamTensor& tensor : model.tensors) tensor.listed_name.clear();
+  for (StreamTensor& tensor : model.tensors) tensor.listed_name.reset();
   model.relaid = true;
   Result<uint64_t> moved = bring_to_layout_of(source, model, part.wrapper, naming);
   if (!moved) return std::move(moved).error();
