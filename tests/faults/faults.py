@@ -86,6 +86,16 @@ COMMANDS = [
             {"in": COLIBRI / "src-small/in"}, WRITING),
     Command("adapter-convert", ["adapter", "convert", "-i", "in", "--to", "kohya", "-o", "out"],
             {"in": TOP / "tests/golden/adapters/inputs/peft_sd_unet"}, WRITING),
+    Command("adapter-resize", ["adapter", "resize", "-i", "in", "--rank", "2", "-o", "out"],
+            {"in": TOP / "tests/golden/adapters/inputs/resize_peft"}, WRITING),
+    Command("adapter-combine", ["adapter", "combine", "-i", "in", "-w", "1", "-i", "other", "-w", "0.5", "--mode", "svd",
+                                "--rank", "3", "-o", "out"],
+            {"in": TOP / "tests/golden/adapters/inputs/combine-svd_a",
+             "other": TOP / "tests/golden/adapters/inputs/combine-svd_b"}, WRITING),
+    Command("adapter-extract", ["adapter", "extract", "--original", "before.safetensors", "--tuned",
+                                "after.safetensors", "--rank", "2", "-o", "out"],
+            {"before.safetensors": TOP / "tests/golden/adapters/inputs/extract_original.safetensors",
+             "after.safetensors": TOP / "tests/golden/adapters/inputs/extract_tuned.safetensors"}, WRITING),
     Command("graft", ["graft", "-i", "in", "--from", "source", "--missing", "-o", "out"],
             {"in": EXPERTS / "graft-llava-lost", "source": EXPERTS / "llava-v4"}),
     Command("fmt4-to-fmt2", ["colibri", "fmt4-to-fmt2", "--indir", "in", "--outdir", "out"],
@@ -114,7 +124,7 @@ class Bench:
         self.place = scratch / command.name
         self.place.mkdir()
         for name, source in command.inputs.items():
-            shutil.copytree(source, self.place / name)
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, self.place / name)
         self.start = self.place / "start"
         self.start.mkdir()
         for words, fault in command.before:

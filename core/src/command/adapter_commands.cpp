@@ -83,6 +83,9 @@ constexpr CommandOption kResizeOptions[] = {
     kToolNoResume,
     kToolTileSize};
 
+// Weights may be negative, which other numbers of command lines are not.
+std::string check_weight(std::string_view value) { return parse_number(value) ? "" : "is not a number"; }
+
 constexpr CommandOption kCombineOptions[] = {
     {.name = "input",
      .letter = 'i',
@@ -93,11 +96,11 @@ constexpr CommandOption kCombineOptions[] = {
      .repeatable = true},
     {.name = "weight",
      .letter = 'w',
-     .kind = OptionKind::kNumber,
      .shows = "W",
      .help = "Its weight; as often as -i",
      .required = true,
-     .repeatable = true},
+     .repeatable = true,
+     .check = check_weight},
     {.name = "mode",
      .kind = OptionKind::kChoice,
      .help =
@@ -156,7 +159,7 @@ constexpr CommandExample kCombineExamples[] = {
     {"tftf adapter combine -i adapter -w 1 -i adapter -w -0.5 --mode svd --rank 4 -o both",
      "the best of rank 4"}};
 constexpr CommandExample kExtractExamples[] = {
-    {"tftf adapter extract --original base --tuned merged --rank 4 -o difference"}};
+    {"tftf adapter extract --original before --tuned after --rank 4 -o difference"}};
 constexpr std::string_view kAdapterTargets[] = {"peft", "kohya", "diffusers", "comfy", "mlx"};
 
 // A family's id, or what is wrong with it.
