@@ -56,9 +56,9 @@ void read(std::string_view text, ReadMode mode) {
     require(ref.tensor < checkpoint->shards[ref.shard].header.tensors.size());
   }
   if (mode == ReadMode::kInspect) return;
-  require(checkpoint->order.size() == checkpoint->index->weight_map.size());
-  for (const auto& [tensor, name] : checkpoint->index->weight_map)
-    require(checkpoint->find(tensor).has_value());
+  require(checkpoint->order.size() == checkpoint->by_name.size());
+  for (const TensorRef ref : checkpoint->order)
+    require(checkpoint->find(checkpoint->info(ref).name).has_value());
 }
 
 }  // namespace

@@ -365,7 +365,13 @@ Result<Checkpoint> CheckpointReader::take() {
   if (!state.refusal) {
     const auto unfound =
         order_tensors(checkpoint, state.mapped ? &*state.mapped : nullptr, !state.transform());
-    if (state.transform()) state.refusal = refuse_tensors(checkpoint, unfound);
+    if (state.transform()) {
+      state.refusal = refuse_tensors(checkpoint, unfound);
+      // The order says all of it; of half a million tensors it is 60 MB.
+      state.mapped.reset();
+      if (checkpoint.index)
+        std::vector<std::pair<std::string, std::string>>().swap(checkpoint.index->weight_map);
+    }
   }
   if (state.refusal) return *std::move(state.refusal);
   for (auto& file : state.side_files)

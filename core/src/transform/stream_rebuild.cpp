@@ -34,8 +34,10 @@ void StreamRebuild::put(size_t at, StreamTensor made) {
 
 void StreamRebuild::apply() {
   if (gone_.empty()) return;
+  size_t count = stream_.tensors.size() - gone_.size();
+  for (const std::vector<StreamTensor>& made : made_) count += made.size();
   std::vector<StreamTensor> kept;
-  kept.reserve(stream_.tensors.size());
+  kept.reserve(count);
   for (size_t i = 0; i < stream_.tensors.size(); ++i) {
     const auto gone = gone_.find(i);
     if (gone == gone_.end()) {

@@ -65,7 +65,8 @@ struct ShardIndex {
   std::string text;             // the whole file
   JsonValue metadata;           // null when absent; its positions count from metadata_begin
   uint64_t metadata_begin = 0;  // in the text
-  std::vector<std::pair<std::string, std::string>> weight_map;  // tensor, shard as written
+  // Tensor, shard as written; in kTransform gone once Checkpoint::order says it.
+  std::vector<std::pair<std::string, std::string>> weight_map;
   std::optional<std::string> problem;  // why it cannot be used at all, a phrase: "it is not valid JSON …"
   std::optional<std::string> defect;   // why kTransform refuses it although it can be followed
 };
