@@ -98,12 +98,12 @@ int run_tool(const Session& session, const CommandLine& line, const ToolSources&
                             }});
 }
 
-Error usage(std::string message) { return {.code = ErrorCode::kUsage, .message = std::move(message)}; }
+Error tool_usage(std::string message) { return {.code = ErrorCode::kUsage, .message = std::move(message)}; }
 
 Result<RankChoice> rank_choice(const CommandLine& line) {
   RankChoice choice{.most = line.number("rank").value_or(1)};
   if (line.has("method") != line.has("param"))
-    return usage("--method and --param belong together: the one says how, the other how much.");
+    return tool_usage("--method and --param belong together: the one says how, the other how much.");
   if (!line.has("method")) return choice;
   choice.method = find_rank_method(line.value("method")).value_or(RankChoice::Method::kFixed);
   choice.param = parse_number(line.value("param")).value_or(0);
@@ -131,14 +131,14 @@ int run_adapter_combine(Session& session, const CommandLine& line) {
   options.rank = line.number("rank");
   for (const std::string& weight : line.values("weight")) {
     const auto value = parse_number(weight);
-    if (!value) return session.fail(usage("--weight " + weight + " is not a number."));
+    if (!value) return session.fail(tool_usage("--weight " + weight + " is not a number."));
     options.weights.push_back(*value);
   }
   const std::vector<std::string> paths = line.values("input");
   if (paths.size() != options.weights.size()) {
-    return session.fail(usage("Each adapter needs its weight: -i IN -w W; there are " +
-                              std::to_string(paths.size()) + " adapters and " +
-                              std::to_string(options.weights.size()) + " weights."));
+    return session.fail(tool_usage("Each adapter needs its weight: -i IN -w W; there are " +
+                                   std::to_string(paths.size()) + " adapters and " +
+                                   std::to_string(options.weights.size()) + " weights."));
   }
   ToolSources sources;
   std::string names;

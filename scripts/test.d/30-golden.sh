@@ -8,8 +8,7 @@ goldens --set tftf
 goldens --set quant
 goldens --set quant2
 goldens --set experts
-goldens --set adapters --group convert
-goldens --set adapters --group info
+goldens --set adapters
 python3 tests/tools/merge_random.py --bin build/release/bin --count 176 || status=1
 python3 tests/tools/json_keys.py --bin build/release/bin || status=1
 exit "$status"

@@ -26,6 +26,8 @@ CASES = {
     'account': [['tftf', 'dequant-fp8', '-i', SAMPLE, '-o', 'OUT'], ['tftf', *MERGE, '--dry-run'],
                 ['tftf', 'adapter', 'convert', '-i', 'tests/golden/adapters/inputs/kohya_dora.safetensors', '--to', 'peft',
                  '-o', 'OUT'],
+                ['tftf', 'adapter', 'resize', '-i', 'tests/golden/adapters/inputs/resize_f32.safetensors', '--rank', '2',
+                 '-o', 'OUT'],
                 ['tftf', 'passthrough', '-i', 'LARGE', '-o', 'OUT', '--dtype', 'float16'],
                 ['tftf', 'graft', '-i', GRAFT + 'graft-tied', '--from', GRAFT + 'qwen3_moe-v4', '--missing', '-o', 'OUT']],
 }

@@ -166,7 +166,8 @@ uint32_t AdapterList::add_file(uintptr_t data, uint32_t length) {
 }
 
 const std::shared_ptr<const std::string>& AdapterList::file_at(uint64_t number) const {
-  if (number >= files_.size()) throw Failure{{.code = ErrorCode::kInternal, .message = "There is no such file."}};
+  if (number >= files_.size())
+    throw Failure{{.code = ErrorCode::kInternal, .message = "There is no such file."}};
   return files_[static_cast<size_t>(number)];
 }
 

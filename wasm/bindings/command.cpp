@@ -78,8 +78,7 @@ std::string separate(const std::string& entries) {
 // The documents of several, as JSON texts, to one that has them all.
 std::string adapter_list(const std::string& texts) {
   OrderedJson list = OrderedJson::array();
-  for (const JsonValue& text : parse_argument(texts).elements)
-    list.push_back(OrderedJson::parse(text.text));
+  for (const JsonValue& text : parse_argument(texts).elements) list.push_back(OrderedJson::parse(text.text));
   return json_text(OrderedJson{{"adapters", std::move(list)}});
 }
 

@@ -10,9 +10,9 @@
 #include "tftf/checkpoint/lone_shard.h"
 #include "tftf/command/adapter_request.h"
 #include "tftf/command/colibri_request.h"
-#include "tftf/transform/adapter_tool.h"
 #include "tftf/command/command_line.h"
 #include "tftf/simd/kernels.h"
+#include "tftf/transform/adapter_tool.h"
 #include "tftf/transform/planner.h"
 #include "tftf/transform/validation.h"
 

@@ -83,6 +83,10 @@ export interface InfoDocument {
   config: { model_type: string | null; dtype: string | null; quant_method: string | null } | null;
   adapter: AdapterInfo | null;
   index: IndexInfo | null;
+  /** Which layout the names have, and how many would move to the other. */
+  names: { layout: string; to_transformers_4: Count; to_transformers_5: Count } | null;
+  /** Containers of experts. */
+  experts: { form: string; split: Count; fused: Count; mixed: Count } | null;
   folded: FoldedRow[];
   tensors: TensorRow[];
   notes: string[];
@@ -203,6 +207,11 @@ export interface Account {
   /** Of each other model: what was taken from it, as the result names it, and what was not, by reason. */
   grafts?: { source: string; taken: Count; bytes: Count; converted: Count; replaced: Count; moved: Count; into_wrapper: boolean; names: string[];
     skipped: { reason: string; count: Count; names: string[] }[] }[];
+  /** Of `convert`, as the four that follow: names, containers of experts, joined matrices. */
+  model_type?: string;
+  names?: { moved: Count; kept: Count; unmapped: Count };
+  experts?: { fused: Count; split: Count; transposed: Count };
+  joined?: Count;
   files: { name: string; tensors: Count; bytes: Count }[];
   config: { file: string; pointer: string; before: unknown; after: unknown }[];
   non_finite: { name: string; became_infinite: Count }[];

@@ -37,6 +37,7 @@ test.each(cases)('$id', ({ argv }) => withScratch(folder => {
   else expect(JSON.parse(found!.out).error.code).toBe(error.code);
 }));
 
+const experts = join(golden, 'experts/models');
 const sample = join(golden, '../../docs/sample/qwen3-tiny-fp8');
 test.each([
   ['dequant', '-i', sample, '-o', '{out}'],
@@ -45,6 +46,10 @@ test.each([
   ['quantize', '-i', sample, '-o', '{out}', '--to', 'colibri-int4-grouped', '--group-size', '32'],
   ['quantize', '-i', sample, '-o', '{out}', '--to', 'no-such-layout'],
   ['repack', '-i', sample, '-o', '{out}', '--to', 'colibri-fp8'],
+  ['convert', '-i', join(experts, 'mixtral-v4'), '-o', '{out}', '--to', 'transformers-5'],
+  ['convert', '-i', join(experts, 'gpt_oss-v5'), '-o', '{out}', '--experts', 'split'],
+  ['convert', '-i', join(experts, 'gemma3-v4'), '-o', '{out}', '--part', 'text'],
+  ['run', '-i', join(experts, 'mixtral-v4'), '-o', '{out}', '--dtype-cast', 'float32', '--convert', 'transformers-5'],
 ])('%s of a model as the native program does it', (...argv) => withScratch(folder => {
   const [expected, found] = [native, node].map((runner, i) => {
     const base = join(folder, String(i));

@@ -34,6 +34,15 @@ std::string wrong_value(const CommandOption& option, const std::string& value) {
       const std::optional<double> number = parse_number(value);
       return number && *number >= 0 ? "" : is + "not a number from 0 on";
     }
+    case OptionKind::kChoice: {
+      // Those of operations are spelt in several ways, and checked with them.
+      const auto& choices = option.choices;
+      if (option.of != nullptr || std::find(choices.begin(), choices.end(), value) != choices.end()) break;
+      std::string known;
+      for (const std::string_view choice : choices)
+        known += (known.empty() ? "" : ", ") + std::string(choice);
+      return is + "none of " + known;
+    }
     default:
       break;
   }

@@ -37,8 +37,9 @@ std::optional<TensorFile::Tensor> TensorFile::find(std::string_view name) const 
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return std::nullopt;
   const TensorInfo& info = *found->second;
-  return Tensor{info.dtype, info.shape,
-                as_bytes(*bytes_).subspan(to_size(header_.data_offset() + info.begin), to_size(info.bytes()))};
+  return Tensor{
+      info.dtype, info.shape,
+      as_bytes(*bytes_).subspan(to_size(header_.data_offset() + info.begin), to_size(info.bytes()))};
 }
 
 }  // namespace tftf

@@ -67,8 +67,20 @@ bool is_autoround(const std::string& method) {
   return method == "auto-round" || method == "auto_round" || method == "intel/auto-round";
 }
 
+// Static FP8 has a place for zero points that no file has been seen to use: what they would mean is not known.
+void refuse_zero_points(LayoutScan& scan) {
+  for (const TensorRef zero : scan.ending(".weight_zp")) {
+    const std::string_view module = scan.stem(zero, ".weight_zp");
+    const std::optional<TensorRef> weight = scan.sibling(module, ".weight");
+    if (weight && is_fp8(scan.info(*weight).dtype))
+      scan.problem("fp8-scaled", scan.info(*weight).name, "it has a weight_zp, which is not read",
+                   {weight, zero, scan.sibling(module, ".weight_scale")});
+  }
+}
+
 void detect_autoround(LayoutScan& scan) {
   if (!is_autoround(scan.config().method)) return;
+  refuse_zero_points(scan);
   const DataTypes types(scan.config());
   for (const TensorRef packed : scan.ending(".weight_packed")) {
     const std::string_view module = scan.stem(packed, ".weight_packed");

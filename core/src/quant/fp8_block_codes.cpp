@@ -51,10 +51,11 @@ Result<std::string> packed_fp8_block(const PackedModel& model, const JsonValue* 
   const PackedModule& first = model.modules.front();
   for (const PackedModule& module : model.modules) {
     if (module.block[0] == first.block[0] && module.block[1] == first.block[1]) continue;
-    return Error{.code = ErrorCode::kRefusedUnsupported,
-                 .message = "Modules \"" + first.name + "\" and \"" + module.name +
-                            "\" have blocks of different sizes, and the configuration of fp8-block names one.",
-                 .tensor = module.name};
+    return Error{
+        .code = ErrorCode::kRefusedUnsupported,
+        .message = "Modules \"" + first.name + "\" and \"" + module.name +
+                   "\" have blocks of different sizes, and the configuration of fp8-block names one.",
+        .tensor = module.name};
   }
   constexpr std::string_view kUsual = "[128, 128]";
   if (first.block[0] != 0)

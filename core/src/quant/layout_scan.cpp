@@ -97,8 +97,12 @@ std::string LayoutScan::schemes_text(std::string_view layout) const {
   std::string out;
   constexpr size_t kShown = 8;
   for (size_t i = 0; i < found->second.size() && i < kShown; ++i)
-    out.append("; ").append(std::to_string(found->second[i].second)).append(" of ").append(found->second[i].first);
-  if (found->second.size() > kShown) out += "; " + std::to_string(found->second.size() - kShown) + " other schemes";
+    out.append("; ")
+        .append(std::to_string(found->second[i].second))
+        .append(" of ")
+        .append(found->second[i].first);
+  if (found->second.size() > kShown)
+    out += "; " + std::to_string(found->second.size() - kShown) + " other schemes";
   return out;
 }
 

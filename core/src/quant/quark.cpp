@@ -160,6 +160,8 @@ void detect_quark_module(LayoutScan& scan, const std::string& module, TensorRef 
   const TensorInfo& values = scan.info(*scale);
   if (section != nullptr && section->is_array())
     return broken("its scales have two levels, which are not read");
+  const auto scale_format = section == nullptr ? std::nullopt : section->string("scale_format");
+  if (scale_format && *scale_format == "e5m3") return broken("its scales are e5m3, which are not read");
   if (scan.config().get("input_rotation") != nullptr)
     return broken("its basis is rotated (input_rotation), which is not read");
   QuantMatch match;

@@ -54,8 +54,7 @@ void quantize_e2m1(const float* x, uint64_t count, std::byte* out) noexcept {
     const __m256i low = _mm256_add_epi32(_mm256_add_epi32(past(0.25f), from_on(0.75f)),
                                          _mm256_add_epi32(past(1.25f), from_on(1.75f)));
     const __m256i high = _mm256_add_epi32(_mm256_add_epi32(past(2.5f), from_on(3.5f)), past(5.0f));
-    const __m256i negative =
-        _mm256_castps_si256(_mm256_cmp_ps(y, _mm256_setzero_ps(), _CMP_LT_OQ));
+    const __m256i negative = _mm256_castps_si256(_mm256_cmp_ps(y, _mm256_setzero_ps(), _CMP_LT_OQ));
     return _mm256_sub_epi32(_mm256_and_si256(negative, _mm256_set1_epi32(8)), _mm256_add_epi32(low, high));
   };
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);

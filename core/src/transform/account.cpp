@@ -72,41 +72,6 @@ OrderedJson Account::to_json() const {
     root["coverage"] = std::move(counts);
     root["notes"] = converted->notes;
   }
-  OrderedJson tensors;
-  tensors["in"] = json_integer(tensors_in);
-  tensors["out"] = json_integer(tensors_out);
-  tensors["changed"] = json_integer(changed);
-  tensors["copied"] = json_integer(copied);
-  tensors["dropped"] = groups_json(dropped);
-  tensors["left_quantised"] = json_integer(left_quantised);
-  root["tensors"] = std::move(tensors);
-
-  OrderedJson bytes;
-  bytes["read"] = json_integer(bytes_read);
-  bytes["written"] = json_integer(bytes_written);
-  root["bytes"] = std::move(bytes);
-
-  root["layouts"] = OrderedJson::array();
-  for (const Layout& layout : layouts) {
-    OrderedJson entry;
-    entry["id"] = layout.id;
-    entry["modules"] = json_integer(layout.modules);
-    entry["evidence"] = layout.evidence;
-    root["layouts"].push_back(std::move(entry));
-  }
-  if (!merges.empty()) {
-    root["merges"] = OrderedJson::array();
-    for (const Merge& merge : merges) {
-      OrderedJson entry;
-      entry["adapter"] = merge.adapter;
-      entry["modules"] = json_integer(merge.modules);
-      entry["merged"] = json_integer(merge.merged);
-      entry["left_out"] = json_integer(merge.left_out);
-      entry["tensors"] = json_integer(merge.tensors);
-      entry["added"] = json_integer(merge.added);
-      root["merges"].push_back(std::move(entry));
-    }
-  }
   if (coverage) {
     root["modules"] = json_integer(uint64_t{ranks.size()});
     root["coverage"] = {{"mapped", json_integer(coverage->mapped)},
@@ -147,6 +112,42 @@ OrderedJson Account::to_json() const {
     root["experts"]["split"] = json_integer(layout_change->split);
     root["experts"]["transposed"] = json_integer(layout_change->transposed);
     root["joined"] = json_integer(layout_change->joined);
+  }
+
+  OrderedJson tensors;
+  tensors["in"] = json_integer(tensors_in);
+  tensors["out"] = json_integer(tensors_out);
+  tensors["changed"] = json_integer(changed);
+  tensors["copied"] = json_integer(copied);
+  tensors["dropped"] = groups_json(dropped);
+  tensors["left_quantised"] = json_integer(left_quantised);
+  root["tensors"] = std::move(tensors);
+
+  OrderedJson bytes;
+  bytes["read"] = json_integer(bytes_read);
+  bytes["written"] = json_integer(bytes_written);
+  root["bytes"] = std::move(bytes);
+
+  root["layouts"] = OrderedJson::array();
+  for (const Layout& layout : layouts) {
+    OrderedJson entry;
+    entry["id"] = layout.id;
+    entry["modules"] = json_integer(layout.modules);
+    entry["evidence"] = layout.evidence;
+    root["layouts"].push_back(std::move(entry));
+  }
+  if (!merges.empty()) {
+    root["merges"] = OrderedJson::array();
+    for (const Merge& merge : merges) {
+      OrderedJson entry;
+      entry["adapter"] = merge.adapter;
+      entry["modules"] = json_integer(merge.modules);
+      entry["merged"] = json_integer(merge.merged);
+      entry["left_out"] = json_integer(merge.left_out);
+      entry["tensors"] = json_integer(merge.tensors);
+      entry["added"] = json_integer(merge.added);
+      root["merges"].push_back(std::move(entry));
+    }
   }
   root["files"] = OrderedJson::array();
   for (const File& file : files) {

@@ -29,7 +29,8 @@ uint64_t decode_scratch(const Stage& stage, const Item& item, uint64_t units) {
 
 void decode_begin(const Stage& stage, const TileView& view) noexcept {
   const Decoder& decoder = *stage.weight->decoder;
-  if (decoder.begin != nullptr && !decoder.begin(*stage.weight, task_of(view))) view.value->x[1] = kBrokenCodes;
+  if (decoder.begin != nullptr && !decoder.begin(*stage.weight, task_of(view)))
+    view.value->x[1] = kBrokenCodes;
 }
 
 uint64_t decode_run(const Stage& stage, const TileView& view, ElementRange piece, const std::byte*,

@@ -32,4 +32,15 @@ Result<void> check_moved_codes(const Stream& stream, const std::string& becomes)
   return {};
 }
 
+std::optional<DType> config_dtype(const Checkpoint& checkpoint) {
+  const JsonValue* config = checkpoint.config();
+  if (config == nullptr) return std::nullopt;
+  for (const char* key : {"torch_dtype", "dtype"}) {
+    const auto text = config->string(key);
+    const auto dtype = text ? find_torch_dtype(*text) : std::nullopt;
+    if (dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16) return dtype;
+  }
+  return std::nullopt;
+}
+
 }  // namespace tftf::transform

@@ -1,6 +1,8 @@
 // Quantised modules on their way to plain elements.
 #pragma once
 
+#include <optional>
+
 #include "stream.h"
 #include "tftf/quant/format.h"
 
@@ -13,5 +15,8 @@ Result<void> decode_weight(const Stream& stream, const QuantMatch& match, DType 
 // Codes that were fused or split in this run are nobody's modules any more: kRefusedUnsupported names the first.
 // `becomes`: "dequantised".
 Result<void> check_moved_codes(const Stream& stream, const std::string& becomes);
+
+// config.json's dtype when it is one that weights are dequantised to.
+std::optional<DType> config_dtype(const Checkpoint& checkpoint);
 
 }  // namespace tftf::transform

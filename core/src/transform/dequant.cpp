@@ -25,18 +25,6 @@ constexpr std::string_view kColibriPrefix = "colibri-";
 
 uint64_t ref_key(TensorRef ref) { return uint64_t{ref.shard} << 32 | ref.tensor; }
 
-// config.json's dtype when it is one that weights are dequantised to.
-std::optional<DType> config_dtype(const Checkpoint& checkpoint) {
-  const JsonValue* config = checkpoint.config();
-  if (config == nullptr) return std::nullopt;
-  for (const char* key : {"torch_dtype", "dtype"}) {
-    const auto text = config->string(key);
-    const auto dtype = text ? find_torch_dtype(*text) : std::nullopt;
-    if (dtype == DType::F32 || dtype == DType::BF16 || dtype == DType::F16) return dtype;
-  }
-  return std::nullopt;
-}
-
 struct DequantOptions {
   std::optional<DType> dtype{};
   bool native = false;

@@ -11,12 +11,12 @@ constexpr NameLayout kBothLayouts[] = {NameLayout::kTransformers4, NameLayout::k
 class ExpertConversion {
  public:
   ExpertConversion(Stream& stream, const ExpertRequest& request, LayoutCounts& counts)
-      : stream_(stream), request_(request), counts_(counts), rebuild_(stream), quantised_(stream) {}
+      : stream_(stream), request_(request), counts_(counts), rebuild_(stream), coded_(stream) {}
 
   Result<void> convert() {
     if (request_.form == ExpertForm::kFused && request_.to) TFTF_TRY(check_fused_form());
     const ExpertSurvey survey = survey_experts(stream_, request_.kinds, *request_.names);
-    ExpertWork work{stream_, rebuild_, quantised_, request_.type};
+    ExpertWork work{stream_, rebuild_, coded_, request_.type};
     work.experts = expert_count(stream_.config());
     work.block = weight_block();
     for (const ExpertSet& set : survey.sets) TFTF_TRY(convert(work, survey, set));
@@ -205,7 +205,7 @@ class ExpertConversion {
   const ExpertRequest& request_;
   LayoutCounts& counts_;
   StreamRebuild rebuild_;
-  QuantisedTensors quantised_;
+  CodedTensors coded_;
   uint64_t fused_ = 0, split_ = 0, turned_ = 0;
 };
 

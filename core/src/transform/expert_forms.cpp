@@ -32,6 +32,21 @@ std::string why_none(const ExpertWork& work, std::string_view suffix, const Stre
   return text;
 }
 
+// What decodes more than a row at once is turned a matrix at a time, which has to fit.
+Result<void> check_turned(const ExpertWork& work, const ExpertSet& set, size_t tensor, const Gather& gather) {
+  const GatherForm& form = gather.form;
+  if (!form.turned() || form.matrix_elements() <= kLargestUnitBytes / sizeof(float)) return {};
+  for (const GatherSource& source : gather.sources) {
+    if (source.way == nullptr || source.way->stages.empty()) continue;
+    const Stage& first = source.way->stages.front();
+    if (first.weight == nullptr || first.weight->unit < form.col_stride) continue;
+    return expert_refusal(work.stream, set, tensor, ErrorCode::kRefusedUnsupported,
+                          "its matrices are decoded and turned as a whole, and are too large for that; "
+                          "dequantise in a run of its own");
+  }
+  return {};
+}
+
 // Makes the fused tensors of one set.
 class Fusing {
  public:
@@ -131,6 +146,7 @@ class Fusing {
       for (const size_t i : all) work_.rebuild.remove(i);
     }
     for (const size_t i : own) work_.rebuild.remove(i);
+    TFTF_TRY(check_turned(work_, set_, own.front(), gather));
     made.source = gather.sources.front().ref;
     made.gather = std::make_shared<const Gather>(std::move(gather));
     work_.rebuild.put(place, std::move(made));
@@ -218,9 +234,7 @@ class Fusing {
     if (!source) return std::move(source).error();
     gather.lanes.push_back({static_cast<uint32_t>(gather.sources.size()), 0});
     gather.sources.push_back(*std::move(source));
-    made.moved_codes = made.moved_codes || tensor(i).moved_codes ||
-                       work_.quantised.codes(tensor(i)) != nullptr ||
-                       work_.quantised.companion(tensor(i)) != nullptr;
+    made.moved_codes = made.moved_codes || work_.coded.has(tensor(i));
     return {};
   }
 
@@ -277,9 +291,9 @@ class Splitting {
         Gather gather{.sources = {*source}, .lanes = {GatherLane{}}};
         if (!place(fused, kind, turned, two, e, k, gather, made.shape))
           return refused(one, "of shape " + shape_text(fused.shape) + " cannot be split into whole bytes");
+        if (e == 0) TFTF_TRY(check_turned(work_, set_, one.tensor, gather));
         made.source = fused.source;
-        made.moved_codes = fused.moved_codes || work_.quantised.codes(fused) != nullptr ||
-                           work_.quantised.companion(fused) != nullptr;
+        made.moved_codes = work_.coded.has(fused);
         made.gather = std::make_shared<const Gather>(std::move(gather));
         work_.rebuild.put(one.tensor, std::move(made));
       }
@@ -394,6 +408,7 @@ Result<void> turn_experts(ExpertWork& work, const ExpertSet& set, const FusedSha
       return expert_refusal(work.stream, set, one.tensor, ErrorCode::kRefusedShape,
                             "there are " + std::to_string(experts) + " of them, more than can be turned");
     for (uint64_t e = 0; e < experts; ++e) gather.lanes.push_back({0, e * height * width});
+    TFTF_TRY(check_turned(work, set, one.tensor, gather));
     StreamTensor made{.name = fused.name, .dtype = fused.dtype, .shape = {experts, width, height}};
     made.source = fused.source;
     made.gather = std::make_shared<const Gather>(std::move(gather));

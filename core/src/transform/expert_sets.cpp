@@ -116,7 +116,23 @@ class TableMaker {
   SplitTable table_;
 };
 
+uint64_t place_key(TensorRef ref) { return uint64_t{ref.shard} << 32 | ref.tensor; }
+
 }  // namespace
+
+CodedTensors::CodedTensors(const Stream& stream) {
+  for (const QuantFinding& finding : stream.layouts->findings)
+    for (const QuantMatch& match : finding.matches) {
+      keys_.push_back(place_key(match.weight));
+      for (const QuantCompanion& companion : match.companions) keys_.push_back(place_key(companion.tensor));
+    }
+  std::sort(keys_.begin(), keys_.end());
+}
+
+bool CodedTensors::has(const StreamTensor& tensor) const {
+  return tensor.moved_codes || (tensor.is_copy() && !tensor.added && tensor.provided == nullptr &&
+                                std::binary_search(keys_.begin(), keys_.end(), place_key(tensor.source)));
+}
 
 ExpertSurvey survey_experts(const Stream& stream, std::span<const ExpertKind> kinds,
                             const LayoutNames& names) {

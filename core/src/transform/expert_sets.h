@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "layout_change.h"
-#include "quantised_tensors.h"
 
 namespace tftf::transform {
 
@@ -78,11 +77,21 @@ Result<FusedShapes> fused_shapes(const Stream& stream, const ExpertSet& set, siz
 Error expert_refusal(const Stream& stream, const ExpertSet& set, size_t tensor, ErrorCode code,
                      const std::string& what);
 
+// The stored tensors that hold codes or scales of quantised modules.
+class CodedTensors {
+ public:
+  explicit CodedTensors(const Stream& stream);
+  bool has(const StreamTensor& tensor) const;
+
+ private:
+  std::vector<uint64_t> keys_;  // sorted
+};
+
 // Makes the tensors of the other form.
 struct ExpertWork {
   Stream& stream;
   StreamRebuild& rebuild;
-  const QuantisedTensors& quantised;
+  const CodedTensors& coded;
   std::string type{};
   std::optional<std::array<uint64_t, 2>> block{};  // weight_block_size
   std::optional<uint64_t> experts{};               // that config.json tells of

@@ -67,7 +67,10 @@ class LayoutChange {
     ExpertRequest experts{std::string(entry_.type->name), entry_.experts(), &names, request_.to,
                           request_.experts};
     experts.names_move = names_move(names);
-    if (!request_.to) return convert_experts(stream_, experts, counts_);
+    if (!request_.to) {
+      TFTF_TRY(convert_experts(stream_, experts, counts_));
+      return changes_anything() ? check_unique_names(stream_) : Result<void>();
+    }
     return to_layout(names, entry_, *request_.to, experts);
   }
 
@@ -79,7 +82,7 @@ class LayoutChange {
     TFTF_TRY(convert_joins(stream_, entry.joins(), to, counts_));
     TFTF_TRY(convert_experts(stream_, experts, counts_));
     if (!to5) TFTF_TRY(move_names(names, to));
-    return check_unique_names(stream_);
+    return changes_anything() ? check_unique_names(stream_) : Result<void>();
   }
 
   // Those of config.json too, as soon as some tensor's has moved.
@@ -122,7 +125,7 @@ class LayoutChange {
     if (!config.changes().empty()) stream_.rewrite_config(std::move(config));
     stream_.renamed = false;
     stream_.lists_current = true;
-    for (StreamTensor& tensor : stream_.tensors) tensor.listed_name.clear();
+    for (StreamTensor& tensor : stream_.tensors) tensor.listed_name.reset();
   }
 
   Result<void> take_text(const LayoutNames& names) {
@@ -237,9 +240,13 @@ class LayoutChange {
         "readers go by what its class does by itself.");
   }
 
-  void note_nothing() {
+  bool changes_anything() const {
     const LayoutCounts& c = counts_;
-    if (request_.text_part || c.moved + c.fused + c.split + c.transposed + c.joined > 0) return;
+    return request_.text_part || c.moved + c.fused + c.split + c.transposed + c.joined > 0;
+  }
+
+  void note_nothing() {
+    if (changes_anything()) return;
     stream_.warnings.push_back("Nothing had to be converted: names and experts are in the form asked for.");
   }
 

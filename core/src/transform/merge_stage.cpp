@@ -1,7 +1,9 @@
+// The stage that adds an adapter's change to a weight.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "merge_blocks.h"
 #include "merge_factors.h"
 #include "merge_rectangles.h"
 #include "merge_turns.h"
@@ -14,30 +16,8 @@
 namespace tftf::transform {
 namespace {
 
-constexpr uint64_t kBlockElements = 32768;  // worked on at a time
-constexpr uint64_t kBlockRows = 12;         // a multiple of the product kernels' blocks of rows
 constexpr uint64_t kLargestPiece = 131072;
 constexpr double kSmallestNorm = 1e-8;
-
-bool is_wide(const Stage& stage) { return stage.to == DType::F64; }
-uint64_t wide_bytes(const Stage& stage) { return is_wide(stage) ? 8 : 4; }
-uint64_t bytes_for(uint64_t elements, uint64_t size) {
-  return ceil_div(elements * size, kSlotAlign) * kSlotAlign;
-}
-
-// Nothing but w + s * (L * R), from and to dtypes that the merge kernels know.
-bool is_plain(const Stage& stage) {
-  const MergeProgram& p = *stage.merge;
-  const bool dtypes = is_wide(stage) ? stage.from == DType::F64 : stage.from != DType::F64;
-  return dtypes && p.delta == MergeProgram::Delta::kProduct && p.multiplier == nullptr &&
-         p.rotation == nullptr && p.turn == nullptr && p.magnitude == nullptr && p.set_rows == nullptr;
-}
-
-// Most elements of a block: several rows, a row, or a strip of one.
-uint64_t block_elements(const MergeProgram& program) {
-  const bool whole_rows = program.unit() != 1;
-  return whole_rows ? std::max(kBlockElements, program.cols) : kBlockElements;
-}
 
 std::string merge_word(const Stage& stage) { return "merge " + stage.merge->word; }
 uint64_t merge_unit(const Stage& stage) { return std::max<uint64_t>(stage.merge->unit(), 1); }

@@ -49,7 +49,7 @@ class MovedModules {
  private:
   // What the lists call it.
   static const std::string& listed(const Stream& stream, const StreamTensor& tensor) {
-    if (!tensor.listed_name.empty()) return tensor.listed_name;
+    if (tensor.listed_name) return *tensor.listed_name;
     return stream.lists_current ? tensor.name : stream.checkpoint->info(tensor.source).name;
   }
 

@@ -278,7 +278,8 @@ std::vector<OperationFile> files_of(const Operation& operation) {
     const auto* given = option.contents ? operation.find(option.name) : nullptr;
     if (given == nullptr || operation.files.count(std::string(option.name)) > 0) continue;
     // A word is the name of a preset; a file has at least an extension.
-    if (option.kind != OptionKind::kPath && given->front().find_first_of("./\\") == std::string::npos) continue;
+    if (option.kind != OptionKind::kPath && given->front().find_first_of("./\\") == std::string::npos)
+      continue;
     files.push_back({std::string(option.name), given->front()});
   }
   return files;

@@ -91,8 +91,8 @@ void turn_run(const Item& item, uint64_t tile, const Tables&, const KernelTable&
   const uint64_t size = item.arg[0], rows = item.arg[1], columns = units_of(item, tile).count;
   for (uint64_t c = 0; c < columns; ++c)
     for (uint64_t r = 0; r < rows; ++r)
-      std::memcpy(slot.out[0] + to_size((c * rows + r) * size), slot.in[0] + to_size((r * columns + c) * size),
-                  to_size(size));
+      std::memcpy(slot.out[0] + to_size((c * rows + r) * size),
+                  slot.in[0] + to_size((r * columns + c) * size), to_size(size));
 }
 
 const TileOp kTurnOp{.id = "turn", .io = turn_io, .run = turn_run};

@@ -25,7 +25,7 @@ constexpr std::string_view kCacheScales[] = {".k_scale",      ".v_scale",      "
 struct SchemeOptions {
   std::string text;  // of the operation, for the plan
   ct::WrittenScheme scheme{};
-  std::shared_ptr<const TensorFile> params{};       // scales of weights, and of activations
+  std::shared_ptr<const TensorFile> params{};         // scales of weights, and of activations
   std::shared_ptr<const TensorFile> static_params{};  // of activations alone
   std::vector<Glob> include{}, exclude{};
 };
@@ -96,7 +96,8 @@ class QuantizeScheme final : public Pipe {
   }
 
   // What the weight is called as a plain one, unless an earlier pipe has given its codes a name.
-  static const std::string& name_of(const Stream& stream, const StreamTensor& tensor, const QuantMatch* match) {
+  static const std::string& name_of(const Stream& stream, const StreamTensor& tensor,
+                                    const QuantMatch* match) {
     const bool as_stored = match != nullptr && tensor.name == stream.checkpoint->info(tensor.source).name;
     return as_stored ? match->module : tensor.name;
   }
@@ -124,7 +125,8 @@ class QuantizeScheme final : public Pipe {
     const std::string& name = name_of(work.stream, tensor, match);
     if (tensor.added || !ends_with(name, kOfWeight) || work.owner.count(Work::key(tensor)) > 0) return {};
     if (!glob_selects(options_.include, options_.exclude, name)) return {};
-    const size_t rank = match != nullptr && match->logical_shape ? match->logical_shape->size() : tensor.shape.size();
+    const size_t rank =
+        match != nullptr && match->logical_shape ? match->logical_shape->size() : tensor.shape.size();
     if (rank != 2) return {};
     Choice choice{name.substr(0, name.size() - kOfWeight.size())};
     if ((match != nullptr || is_number(tensor.dtype)) && means(choice.module))
@@ -181,11 +183,13 @@ class QuantizeScheme final : public Pipe {
     return found;
   }
 
-  Result<void> code(Work& work, StreamTensor tensor, const Choice& choice, std::vector<StreamTensor>& out) const {
+  Result<void> code(Work& work, StreamTensor tensor, const Choice& choice,
+                    std::vector<StreamTensor>& out) const {
     Stream& stream = work.stream;
     const QuantMatch* match = work.match_of(tensor);
     if (match != nullptr) {
-      const DType native = match->logical_dtype;
+      // As `dequant` would make it.
+      const DType native = config_dtype(*stream.checkpoint).value_or(match->logical_dtype);
       const bool narrow = native == DType::BF16 || native == DType::F16;
       TFTF_TRY(decode_weight(stream, *match, narrow ? native : DType::F32, tensor));
       tensor.name = match->module;
@@ -197,9 +201,9 @@ class QuantizeScheme final : public Pipe {
     ct::CodingRequest request{choice.module, tensor.shape[0], tensor.shape[1], tensor.dtype};
     if (request.rows == 0 || request.columns == 0)
       return ct::cannot_code(request, "has no elements: there is nothing to quantise");
-    request.plain = tensor.provided == nullptr &&
-                    std::all_of(tensor.stages.begin(), tensor.stages.end(),
-                                [](const Stage& stage) { return stage.op == &kCastStage; });
+    request.plain =
+        tensor.provided == nullptr && std::all_of(tensor.stages.begin(), tensor.stages.end(),
+                                                  [](const Stage& stage) { return stage.op == &kCastStage; });
     request.sparse = choice.sparse;
     request.release = ct::release_of(options_.scheme.config.version);
     if (choice.group != nullptr) {
@@ -232,11 +236,13 @@ class QuantizeScheme final : public Pipe {
                                                           const ct::CodingRequest& request) const {
     const uint32_t bits = dtype_bits(tensor.dtype);
     if (!tensor.stages.empty() || tensor.provided != nullptr || bits % 8 != 0)
-      return ct::cannot_code(request,
-                             "is not stored as it is to be written, and sparse-bitmask has to count its zeros "
-                             "first; change it in a run before");
+      return ct::cannot_code(
+          request,
+          "is not stored as it is to be written, and sparse-bitmask has to count its zeros "
+          "first; change it in a run before");
     const uint64_t size = bits / 8;
-    auto counts = stream.values->nonzero(tensor.source, request.columns * size, size, is_floating(tensor.dtype));
+    auto counts =
+        stream.values->nonzero(tensor.source, request.columns * size, size, is_floating(tensor.dtype));
     if (counts != nullptr) return counts;
     return std::make_shared<const ct::RowCounts>(to_size(request.rows));  // asked again once they are known
   }
@@ -285,13 +291,14 @@ class QuantizeScheme final : public Pipe {
       const auto scale = activation(work, name);
       if (!scale) {
         const bool params = options_.params != nullptr || options_.static_params != nullptr;
-        return Error{.code = ErrorCode::kRefusedMissing,
-                     .message = "The scheme quantises activations by a scale that only a calibration knows: " +
-                                quote_name(name) +
-                                (params ? " is not in the file that is given."
-                                        : " has to be given by --static-qparams or --qparams; presets with "
-                                          "dynamic activations, or without any, need none."),
-                     .tensor = choice.module + std::string(kOfWeight)};
+        return Error{
+            .code = ErrorCode::kRefusedMissing,
+            .message = "The scheme quantises activations by a scale that only a calibration knows: " +
+                       quote_name(name) +
+                       (params ? " is not in the file that is given."
+                               : " has to be given by --static-qparams or --qparams; presets with "
+                                 "dynamic activations, or without any, need none."),
+            .tensor = choice.module + std::string(kOfWeight)};
       }
       out.push_back(literal(source, name, *scale));
       if (args.symmetric) {
@@ -335,10 +342,10 @@ class QuantizeScheme final : public Pipe {
       warnings.push_back("The pattern " + quote_name(entry) +
                          " of the scheme is not understood, and counts as matching nothing.");
     if (work.stacks > 0)
-      warnings.push_back(grouped_digits(work.stacks) + " stacked expert tensors, the first " +
-                         quote_name(work.first_stack) +
-                         ", stay as they are: the format has no place for them; `convert --experts split` parts "
-                         "them first.");
+      warnings.push_back(
+          grouped_digits(work.stacks) + " stacked expert tensors, the first " + quote_name(work.first_stack) +
+          ", stay as they are: the format has no place for them; `convert --experts split` parts "
+          "them first.");
     for (const auto* file : {options_.params.get(), options_.static_params.get()}) {
       if (file == nullptr) continue;
       uint64_t unused = 0;
@@ -378,7 +385,8 @@ Result<std::unique_ptr<Pipe>> make_quantize_scheme(const Operation& operation) {
         return usage("--" + given.name + " does not go with compressed-tensors: its --scheme says that.");
   const auto* word = operation.find("scheme");
   if (word == nullptr)
-    return usage("--to compressed-tensors takes a --scheme: a configuration file, or a preset such as W4A16.");
+    return usage(
+        "--to compressed-tensors takes a --scheme: a configuration file, or a preset such as W4A16.");
   const auto file = operation.files.find("scheme");
   Result<ct::WrittenScheme> scheme =
       ct::read_scheme(word->front(), file == operation.files.end() ? nullptr : file->second.get());
@@ -390,9 +398,9 @@ Result<std::unique_ptr<Pipe>> make_quantize_scheme(const Operation& operation) {
   if (!statics) return std::move(statics).error();
   options.params = *std::move(params);
   options.static_params = *std::move(statics);
-  options.text = "quantize to=compressed-tensors scheme=" +
-                 (file == operation.files.end() ? json_ascii_string(word->front())
-                                                : sha256_hex(as_bytes(*file->second)));
+  options.text = "quantize to=compressed-tensors scheme=" + (file == operation.files.end()
+                                                                 ? json_ascii_string(word->front())
+                                                                 : sha256_hex(as_bytes(*file->second)));
   if (options.params != nullptr) options.text += " qparams=" + options.params->sha256();
   if (options.static_params != nullptr) options.text += " static-qparams=" + options.static_params->sha256();
   for (const Operation::Given& given : operation.options) {

@@ -28,6 +28,7 @@ struct RepackWork {
   std::map<std::string, std::string, std::less<>> stamps{};
   std::unordered_set<size_t> consumed{};                              // tensors that go
   std::unordered_map<size_t, std::vector<StreamTensor>> additions{};  // behind a tensor
+  std::vector<StreamTensor> texts{};  // behind all: of any length, they would leave what follows unaligned
   std::vector<PackedModule> modules{};
   bool symmetric = true;
   bool ordered = false;
@@ -105,6 +106,7 @@ class Repack final : public Pipe {
       if (more == work.additions.end()) continue;
       for (StreamTensor& tensor : more->second) kept.push_back(std::move(tensor));
     }
+    for (StreamTensor& tensor : work.texts) kept.push_back(std::move(tensor));
     stream.tensors = std::move(kept);
   }
 
@@ -210,7 +212,10 @@ class Repack final : public Pipe {
     tensor.added = true;
     tensor.words = plane.words;
     tensor.literal = plane.text;
-    work.additions[work.at.at(RepackWork::key(match.weight))].push_back(std::move(tensor));
+    if (plane.text)
+      work.texts.push_back(std::move(tensor));
+    else
+      work.additions[work.at.at(RepackWork::key(match.weight))].push_back(std::move(tensor));
     return {};
   }
 

@@ -30,7 +30,8 @@ Error unfit_values(const std::string& name, uint64_t values, const std::string& 
 }
 
 Error not_finite(const DeclaredTensor& tensor, uint64_t values) {
-  if (!tensor.quantised_to.empty()) return unfit_values(tensor.name, values, tensor.quantised_to, tensor.unfit);
+  if (!tensor.quantised_to.empty())
+    return unfit_values(tensor.name, values, tensor.quantised_to, tensor.unfit);
   return {.code = ErrorCode::kRefusedValues,
           .message = "Merging makes " + grouped_digits(values) + " finite value" + (values == 1 ? "" : "s") +
                      " of tensor " + quote_name(tensor.name) +

@@ -19,7 +19,8 @@ constexpr std::string_view kHfQuant = "hf_quant_config.json";
 constexpr std::string_view kQuantisationFiles[] = {"hf_quant_config.json", "quantize_config.json",
                                                    "quant_config.json"};
 
-void edit(ConfigText& config, bool section_goes, std::optional<DType> dtype, const std::string& quantization) {
+void edit(ConfigText& config, bool section_goes, std::optional<DType> dtype,
+          const std::string& quantization) {
   for (const bool nested : {false, true}) {
     const auto path = [nested](std::string_view key) {
       return nested ? std::vector<std::string_view>{"text_config", key} : std::vector<std::string_view>{key};

@@ -25,7 +25,7 @@ void Stream::rewrite_config(ConfigText config) {
 
 void Stream::rename(StreamTensor& tensor, std::string name) {
   if (tensor.name == name) return;
-  if (lists_current && tensor.listed_name.empty()) tensor.listed_name = std::move(tensor.name);
+  if (lists_current && !tensor.listed_name) tensor.listed_name = std::move(tensor.name);
   tensor.name = std::move(name);
   renamed = true;
 }

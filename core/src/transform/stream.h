@@ -21,6 +21,31 @@
 
 namespace tftf::transform {
 
+// A value that few tensors of half a million have: a pointer for all others.
+template <class T>
+class Seldom {
+ public:
+  Seldom() = default;
+  Seldom(const Seldom& other) : value_(other ? std::make_unique<T>(*other) : nullptr) {}
+  Seldom(Seldom&&) noexcept = default;
+  Seldom& operator=(Seldom&&) noexcept = default;
+  Seldom& operator=(const Seldom& other) { return *this = Seldom(other); }
+  Seldom& operator=(T value) {
+    value_ = std::make_unique<T>(std::move(value));
+    return *this;
+  }
+  Seldom& operator=(std::optional<T> value) {
+    value_ = value ? std::make_unique<T>(*std::move(value)) : nullptr;
+    return *this;
+  }
+  void reset() { value_.reset(); }
+  explicit operator bool() const { return value_ != nullptr; }
+  const T& operator*() const { return *value_; }
+
+ private:
+  std::unique_ptr<T> value_;
+};
+
 struct StreamTensor {
   std::string name{};  // as the pipes so far have made it
   DType dtype{};
@@ -32,22 +57,22 @@ struct StreamTensor {
   // Likewise, put together from parts of tensors; `source` is the first of them.
   std::shared_ptr<const Gather> gather{};
   bool moved_codes = false;  // of them, codes or scales of a quantised module
-  std::string
-      listed_name{};        // what config.json's lists call it, when it was renamed since they were rewritten
+  // What config.json's lists call it, when it was renamed since they were rewritten.
+  Seldom<std::string> listed_name{};
   bool added = false;       // there is nothing stored that it replaces; `source` is any tensor
   bool left_alone = false;  // a plain weight that has come into a quantised model
   // Codes and scales that one encoding stage writes have a number in common (0: none); the tensor of output 0 has the
   // stages, the others none.
   uint32_t bundle = 0;
   uint8_t output = 0;
-  uint8_t outputs = 1;                   // of the stage
-  std::optional<std::string> literal{};  // its bytes, made while planning; then there are no stages
+  uint8_t outputs = 1;            // of the stage
+  Seldom<std::string> literal{};  // its bytes, made while planning; then there are no stages
   std::optional<uint64_t>
       measured{};  // its bytes are measured: from here on in what the encoder of the bundle found
 
   // Of a repacked module: values of the stored tensor in another form, or words made by counting. Then there are no stages.
   std::shared_ptr<const PlaneChange> plane{};
-  std::optional<CodePlane::Words> words{};
+  Seldom<CodePlane::Words> words{};
   // Put together from stored tensors; `source` is one of them. Then there are no stages.
   std::shared_ptr<const AdapterRecipe> recipe{};
 

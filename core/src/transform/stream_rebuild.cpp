@@ -102,7 +102,7 @@ Result<void> convert_names(Stream& stream, const LayoutNames& names, NameLayout 
     tensor.name = std::move(answer.name);
     stream.relaid = true;
   }
-  return check_unique_names(stream);
+  return counts.moved > 0 ? check_unique_names(stream) : Result<void>();
 }
 
 }  // namespace tftf::transform

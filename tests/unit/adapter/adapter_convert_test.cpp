@@ -24,8 +24,8 @@ HeaderTensor f32_tensor(std::string name, Shape shape, const Values& values) {
   return {std::move(name), DType::F32, std::move(shape), f32_data(values)};
 }
 // 1, 2, 3 … so that every element is its own.
-Values counted_values(size_t count, float first = 1) {
-  Values values(count);
+Values counted_values(uint64_t count, float first = 1) {
+  Values values(static_cast<size_t>(count));
   for (size_t i = 0; i < count; ++i) values[i] = first + static_cast<float>(i);
   return values;
 }
@@ -74,7 +74,7 @@ Converted convert(const HeaderModel& model, const AdapterConvertOptions& options
   for (auto& file : made->files)
     for (AdapterRecipe& recipe : file.tensors) {
       number_sources(recipe);
-      std::string bytes(recipe.rows * recipe.cols * sizeof(float), '\0');
+      std::string bytes(static_cast<size_t>(recipe.rows * recipe.cols * sizeof(float)), '\0');
       if (recipe.literal) {
         bytes = *recipe.literal;
       } else if (const auto copied = recipe.copy_of(model.checkpoint())) {

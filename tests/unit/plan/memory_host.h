@@ -61,10 +61,11 @@ class MemoryHost {
       : plan_(plan), inputs_(inputs), options_(options) {}
 
   Result<MemoryRun> run() {
-    ready_.resize(plan_.residents().size());
-    for (const Resident& resident : plan_.residents()) users_.push_back(resident.users);
     if (inputs_.size() != plan_.inputs().size()) fault("the wrong number of inputs");
-    for (size_t phase = 0; phase < plan_.phases().size(); ++phase) TFTF_TRY(run_phase(phase));
+    for (size_t phase = 0; phase < plan_.phases().size(); ++phase) {
+      take_residents();
+      TFTF_TRY(run_phase(phase));
+    }
     grow();
     for (size_t i = 0; i < writes_.size(); ++i)
       if (std::any_of(writes_[i].begin(), writes_[i].end(), [](uint8_t n) { return n != 1; }))
@@ -78,6 +79,18 @@ class MemoryHost {
 
  private:
   void fault(std::string what) { result_.faults.push_back(std::move(what)); }
+
+  // Those that a phase has appended, and new users of the others.
+  void take_residents() {
+    ready_.resize(plan_.residents().size());
+    users_.resize(ready_.size());
+    counted_.resize(ready_.size());
+    for (size_t i = 0; i < users_.size(); ++i) {
+      const uint32_t users = plan_.residents()[i].users;
+      users_[i] += users - counted_[i];
+      counted_[i] = users;
+    }
+  }
 
   // Outputs whose layout is known by now.
   void grow() {
@@ -234,7 +247,7 @@ class MemoryHost {
   MemoryOptions options_;
   MemoryRun result_;
   std::vector<std::vector<uint8_t>> writes_;
-  std::vector<uint32_t> users_;
+  std::vector<uint32_t> users_, counted_;
   std::vector<std::unique_ptr<GuardedBytes>> ready_;
   uint64_t alive_ = 0;
   StepIo io_;

@@ -142,3 +142,21 @@ TEST_CASE("Quark integers that are not read are refused with what they are") {
   CHECK(quark(R"("dtype":"uint4")", {2, 32}, false).find("weight_zero_point is missing") !=
         std::string::npos);
 }
+
+TEST_CASE("what a configuration announces and nobody has seen is refused") {
+  const std::vector<HeaderTensor> fp8 = {{"m.weight", DType::F8_E4M3, {8, 32}},
+                                         {"m.weight_scale", DType::BF16, {8}}};
+  const std::string config = section_of(R"("quant_method":"auto-round","data_type":"fp8")");
+  CHECK(HeaderModel(fp8, config).found() == FoundModules{{"fp8-scaled", 1}});
+  std::vector<HeaderTensor> zeros = fp8;
+  zeros.push_back({"m.weight_zp", DType::BF16, {8}});
+  CHECK(only_problem(HeaderModel(zeros, config)).find("weight_zp") != std::string::npos);
+  const auto quark = [](const std::string& scales) {
+    return HeaderModel({{"m.weight", DType::U8, {16, 48}}, {"m.weight_scale", DType::U8, {16, 3}}},
+                       section_of(R"("quant_method":"quark","global_quant_config":{"weight":{"dtype":"fp4",)"
+                                  R"("scale_format":")" +
+                                  scales + "\"}}"));
+  };
+  CHECK(quark("e8m0").found() == FoundModules{{"quark-mxfp4", 1}});
+  CHECK(only_problem(quark("e5m3")).find("e5m3") != std::string::npos);
+}

@@ -189,7 +189,8 @@ TEST_CASE("E2M1 codes are the nearest, ties to even, in every table") {
   values.push_back(-1e-30f);
   for (const KernelTable* table : available_kernels()) {
     INFO(table->name);
-    for (const size_t count : {values.size(), values.size() - 1, size_t{1}, size_t{31}, size_t{32}, size_t{33}}) {
+    for (const size_t count :
+         {values.size(), values.size() - 1, size_t{1}, size_t{31}, size_t{32}, size_t{33}}) {
       Buffer out((count + 1) / 2, 1);
       table->quantize_e2m1(values.data(), count, out.data());
       for (size_t i = 0; i < count; ++i) {

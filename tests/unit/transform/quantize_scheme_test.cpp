@@ -36,7 +36,8 @@ Operation to_scheme(const std::string& scheme, const std::map<std::string, std::
   return operation;
 }
 
-Result<TransformResult> by_scheme(const MemoryModel& model, Operation operation, uint64_t tile = kDefaultTileBytes,
+Result<TransformResult> by_scheme(const MemoryModel& model, Operation operation,
+                                  uint64_t tile = kDefaultTileBytes,
                                   const KernelTable& kernels = best_kernels()) {
   TransformRequest request{.command = "quantize", .operations = {std::move(operation)}, .tile_bytes = tile};
   return transform_in_memory(model, model.folder(), std::move(request), {.kernels = &kernels});
@@ -98,7 +99,8 @@ TEST_CASE("quantising writes the bytes that the library writes") {
     for (const JsonValue& way : written->elements) {
       std::map<std::string, std::string> files{{"scheme", library_file(id + "/config.json")}};
       const bool given = way.text == "compress" || !one.get("observed")->boolean;
-      if (one.get("given")->boolean) files[given ? "qparams" : "static-qparams"] = library_file(id + "/qparams.safetensors");
+      if (one.get("given")->boolean)
+        files[given ? "qparams" : "static-qparams"] = library_file(id + "/qparams.safetensors");
       for (const uint64_t tile : {uint64_t{1}, uint64_t{200}, kDefaultTileBytes}) {
         INFO(id << " " << way.text << ", tiles of " << tile << " bytes");
         const auto result = by_scheme(model, to_scheme("config.json", files), tile,
@@ -129,8 +131,9 @@ TEST_CASE("every preset is written and read back, and the configuration says wha
                                            {"model.norm.weight", DType::BF16, {256}, bf16_values(256, 6)}};
   const MemoryModel model = scheme_model(tensors, R"({"torch_dtype": "bfloat16"})");
   const std::string module = "model.layers.0.mlp.down_proj";
-  const std::string calibrated = model_file({{module + ".input_scale", DType::BF16, {1}, u16_bytes({0x3F80})},
-                                             {module + ".input_global_scale", DType::F32, {1}, f32_bytes({448.0f})}});
+  const std::string calibrated =
+      model_file({{module + ".input_scale", DType::BF16, {1}, u16_bytes({0x3F80})},
+                  {module + ".input_global_scale", DType::F32, {1}, f32_bytes({448.0f})}});
   for (const std::string_view name : ct::preset_names()) {
     INFO(name);
     if (name == "UNQUANTIZED") {
@@ -140,8 +143,10 @@ TEST_CASE("every preset is written and read back, and the configuration says wha
     const ct::Group preset = *ct::find_preset(name);
     const bool fixed = preset.inputs && (!preset.inputs->dynamic || preset.inputs->local);
     if (fixed) says_so(scheme_refusal(model, to_scheme(std::string(name))), "--static-qparams");
-    const auto there = by_scheme(model, to_scheme(std::string(name), fixed ? std::map<std::string, std::string>{{"static-qparams", calibrated}}
-                                                                           : std::map<std::string, std::string>{}));
+    const auto there =
+        by_scheme(model, to_scheme(std::string(name),
+                                   fixed ? std::map<std::string, std::string>{{"static-qparams", calibrated}}
+                                         : std::map<std::string, std::string>{}));
     if (!there) FAIL(there.error().message);
     const JsonDocument config = parse_json(there->files.at("config.json"), JsonDialect::kPython);
     REQUIRE_FALSE(config.error);
@@ -157,7 +162,8 @@ TEST_CASE("every preset is written and read back, and the configuration says wha
     if (!parsed) FAIL(parsed.error().message);
     // Read back by the layout that the configuration names.
     MemoryModel again;
-    for (const auto& [file, text] : there->files) again.files[file == kSchemeShard ? "model.safetensors" : file] = text;
+    for (const auto& [file, text] : there->files)
+      again.files[file == kSchemeShard ? "model.safetensors" : file] = text;
     again.files.erase("model.safetensors.index.json");
     const auto back = transform_in_memory(again, {{"dequant", {{"dtype", {"native"}}}}});
     if (!back) FAIL(back.error().message);
@@ -180,13 +186,15 @@ TEST_CASE("every preset is written and read back, and the configuration says wha
 
 TEST_CASE("fused layers share a global scale, others do not") {
   const MemoryModel model = scheme_model({bf16_matrix("l.self_attn.q_proj.weight", 4, 32, 1),
-                                      bf16_matrix("l.self_attn.k_proj.weight", 2, 32, 9),
-                                      bf16_matrix("l.self_attn.o_proj.weight", 4, 32, 77)});
+                                          bf16_matrix("l.self_attn.k_proj.weight", 2, 32, 9),
+                                          bf16_matrix("l.self_attn.o_proj.weight", 4, 32, 77)});
   const auto result = by_scheme(model, to_scheme("NVFP4A16"), 64);
   if (!result) FAIL(result.error().message);
   const auto got = scheme_tensors(result->files.at(kSchemeShard));
-  CHECK(got.at("l.self_attn.q_proj.weight_global_scale").bytes == got.at("l.self_attn.k_proj.weight_global_scale").bytes);
-  CHECK(got.at("l.self_attn.q_proj.weight_global_scale").bytes != got.at("l.self_attn.o_proj.weight_global_scale").bytes);
+  CHECK(got.at("l.self_attn.q_proj.weight_global_scale").bytes ==
+        got.at("l.self_attn.k_proj.weight_global_scale").bytes);
+  CHECK(got.at("l.self_attn.q_proj.weight_global_scale").bytes !=
+        got.at("l.self_attn.o_proj.weight_global_scale").bytes);
 }
 
 TEST_CASE("quantising what is quantised already gives the bytes of two runs") {
@@ -208,7 +216,8 @@ TEST_CASE("quantising what is quantised already gives the bytes of two runs") {
 }
 
 TEST_CASE("the scheme, the selection and the files decide, and say what does not fit") {
-  const MemoryModel model = scheme_model({bf16_matrix("a.q_proj.weight", 8, 128), bf16_matrix("a.o_proj.weight", 8, 96)});
+  const MemoryModel model =
+      scheme_model({bf16_matrix("a.q_proj.weight", 8, 128), bf16_matrix("a.o_proj.weight", 8, 96)});
   says_so(scheme_refusal(model, to_scheme("W4A16")), "columns that are no multiple of the group size 128");
   Operation partly = to_scheme("W4A16");
   partly.options.push_back({"exclude", {"*o_proj*"}});
@@ -225,11 +234,16 @@ TEST_CASE("the scheme, the selection and the files decide, and say what does not
   Operation other{.id = "quantize", .options = {{"to", {"fp8-block"}}, {"scheme", {"W4A16"}}}};
   says_so(scheme_refusal(model, other), "goes with --to compressed-tensors alone");
   says_so(scheme_refusal(model, to_scheme("c.json", {{"scheme", "{"}})), "not valid JSON");
-  says_so(scheme_refusal(model, to_scheme("c.json", {{"scheme", "{}"}})), "neither quantization_config nor config_groups");
-  says_so(scheme_refusal(model, to_scheme("c.json", {{"scheme", R"({"config_groups": {"g": {"targets": ["Linear"],
-      "weights": {"num_bits": 4, "group_size": 0}}}})"}})), "group_size");
-  says_so(scheme_refusal(model, to_scheme("c.json", {{"scheme", R"({"config_groups": {"g": {"targets": ["Linear"],
-      "format": "pack-quantized", "weights": {"num_bits": 8, "type": "float"}}}})"}})), "pack-quantized does not go with");
+  says_so(scheme_refusal(model, to_scheme("c.json", {{"scheme", "{}"}})),
+          "neither quantization_config nor config_groups");
+  says_so(
+      scheme_refusal(model, to_scheme("c.json", {{"scheme", R"({"config_groups": {"g": {"targets": ["Linear"],
+      "weights": {"num_bits": 4, "group_size": 0}}}})"}})),
+      "group_size");
+  says_so(
+      scheme_refusal(model, to_scheme("c.json", {{"scheme", R"({"config_groups": {"g": {"targets": ["Linear"],
+      "format": "pack-quantized", "weights": {"num_bits": 8, "type": "float"}}}})"}})),
+      "pack-quantized does not go with");
 }
 
 TEST_CASE("given scales are checked against the grid") {
@@ -238,7 +252,8 @@ TEST_CASE("given scales are checked against the grid") {
     return scheme_refusal(model, to_scheme(scheme, {{"qparams", model_file(params)}}));
   };
   const auto scale = [](Shape shape, size_t count, uint16_t code = 0x3C00) {
-    return TestTensor{"m.weight_scale", DType::BF16, std::move(shape), u16_bytes(std::vector<uint16_t>(count, code))};
+    return TestTensor{"m.weight_scale", DType::BF16, std::move(shape),
+                      u16_bytes(std::vector<uint16_t>(count, code))};
   };
   CHECK(with({scale({8, 1}, 8)}) == "");
   says_so(with({scale({8, 2}, 16)}), "weight_scale is [8,2]");
@@ -246,7 +261,8 @@ TEST_CASE("given scales are checked against the grid") {
   says_so(with({scale({8, 1}, 8, 0x7F80)}), "expected positive numbers");
   says_so(with({{"n.weight_scale", DType::BF16, {1}, u16_bytes({0x3C00})}}), "has no \"m.weight_scale\"");
   says_so(with({scale({8, 1}, 8)}, "W4A16_ASYM"), "weight_zero_point is not given");
-  says_so(with({scale({8, 1}, 8), {"m.weight_zero_point", DType::I8, {8, 1}, std::string(8, '\1')}}), "symmetric");
+  says_so(with({scale({8, 1}, 8), {"m.weight_zero_point", DType::I8, {8, 1}, std::string(8, '\1')}}),
+          "symmetric");
   says_so(with({scale({8, 4}, 32, 0x3C10)}, "MXFP4A16"), "expected a power of two");
   says_so(scheme_refusal(model, to_scheme("W4A16", {{"qparams", "nothing"}})), "no sound safetensors file");
 }
@@ -260,17 +276,23 @@ TEST_CASE("values without a code end the run") {
     INFO(preset);
     says_so(scheme_refusal(model, to_scheme(preset)), "NaN, infinite or too large");
   }
-  const std::string sparse = R"({"quantization_config": {"quant_method": "compressed-tensors", "sparsity_config":
+  const std::string sparse =
+      R"({"quantization_config": {"quant_method": "compressed-tensors", "sparsity_config":
       {"format": "sparse-24-bitmask", "targets": ["Linear"]}, "version": "0.14.0"}})";
-  says_so(scheme_refusal(scheme_model({bf16_matrix("m.weight", 4, 8)}), to_scheme("c.json", {{"scheme", sparse}})), "more than two of four");
+  says_so(scheme_refusal(scheme_model({bf16_matrix("m.weight", 4, 8)}),
+                         to_scheme("c.json", {{"scheme", sparse}})),
+          "more than two of four");
   const std::string marlin = R"({"config_groups": {"g": {"targets": ["Linear"], "weights": {"num_bits": 4,
       "strategy": "channel"}}}, "format": "marlin-24", "version": "0.14.0"})";
-  says_so(scheme_refusal(scheme_model({bf16_matrix("m.weight", 64, 128)}), to_scheme("c.json", {{"scheme", marlin}})), "more than two of four");
+  says_so(scheme_refusal(scheme_model({bf16_matrix("m.weight", 64, 128)}),
+                         to_scheme("c.json", {{"scheme", marlin}})),
+          "more than two of four");
 }
 
 TEST_CASE("an adapter is merged into every format in one pass, and quantised anew in the same") {
   const std::string module = "l.0.down_proj";
-  const MemoryModel model = scheme_model({bf16_matrix(module + ".weight", 128, 256, 5)}, R"({"torch_dtype": "bfloat16"})");
+  const MemoryModel model =
+      scheme_model({bf16_matrix(module + ".weight", 128, 256, 5)}, R"({"torch_dtype": "bfloat16"})");
   std::vector<float> a(2 * 256), b(128 * 2);
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 17) * 0.0625f - 0.5f;
   for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 13) * 0.03125f - 0.25f;
@@ -279,8 +301,8 @@ TEST_CASE("an adapter is merged into every format in one pass, and quantised ane
                                   R"({"peft_type":"LORA","r":2,"lora_alpha":4})");
   REQUIRE(adapter.ok());
   const Operation dequant{"dequant", {{"dtype", {"bfloat16"}}}};
-  for (const char* preset : {"W4A16", "W4A16_ASYM", "W3A16", "W8A8", "FP8_DYNAMIC", "FP8_BLOCK", "NVFP4A16", "MXFP4A16",
-                             "MXFP8A16"}) {
+  for (const char* preset : {"W4A16", "W4A16_ASYM", "W3A16", "W8A8", "FP8_DYNAMIC", "FP8_BLOCK", "NVFP4A16",
+                             "MXFP4A16", "MXFP8A16"}) {
     INFO(preset);
     const auto coded = by_scheme(model, to_scheme(preset));
     if (!coded) FAIL(coded.error().message);

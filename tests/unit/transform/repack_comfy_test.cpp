@@ -63,6 +63,9 @@ TEST_CASE("the older scaled FP8 becomes comfy_quant: names alone change, and wha
   CHECK(tensors.at("x.a.weight_scale").bytes == f32_bytes({0.5f}));
   CHECK(tensors.at("x.a.comfy_quant").bytes == R"({"format": "float8_e4m3fn"})");
   CHECK(tensors.count("x.plain.weight") == 1);
+  // A text of any length stands behind all else, which so keeps its alignment.
+  for (const auto& [name, file] : result->files)
+    if (name.find(".json") == std::string::npos) CHECK(tensors_of(file).back().name == "x.a.comfy_quant");
 }
 
 TEST_CASE("the marker's size, the weight's dtype and a scale of activations are carried over") {

@@ -13,7 +13,8 @@ namespace {
 
 const std::string kRepackedShard = "model-00001-of-00001.safetensors";
 
-Result<TransformResult> put_into(const MemoryModel& model, const std::string& to, uint64_t tile = kDefaultTileBytes) {
+Result<TransformResult> put_into(const MemoryModel& model, const std::string& to,
+                                 uint64_t tile = kDefaultTileBytes) {
   TransformRequest request{
       .command = "repack", .operations = {{.id = "repack", .options = {{"to", {to}}}}}, .tile_bytes = tile};
   return transform_in_memory(model, model.folder(), std::move(request));
@@ -61,8 +62,8 @@ bool mentions(const std::string& text, const std::string& part) {
 
 TEST_CASE("AutoAWQ and ModelOpt become what the library's own converters make, whatever the tiles") {
   for (const char* id : {"convert-awq-gemm-g32", "convert-modelopt-nvfp4"}) {
-    const auto expected =
-        repacked_tensors(tftf_test::read_data("/golden/compressed-tensors/" + std::string(id) + "/out/model.safetensors"));
+    const auto expected = repacked_tensors(
+        tftf_test::read_data("/golden/compressed-tensors/" + std::string(id) + "/out/model.safetensors"));
     for (const uint64_t tile : {uint64_t{1}, uint64_t{100}, kDefaultTileBytes}) {
       INFO(id << ", tiles of " << tile << " bytes");
       const auto result = put_into(converter_input(id), "compressed-tensors", tile);
@@ -118,8 +119,10 @@ TEST_CASE("repacked GPTQ and AWQ decode to the same values, in every width") {
           CHECK((is.at(name).bytes == tensor.bytes));
         }
         const JsonDocument config = repacked_config(*result);
-        const JsonValue& weights =
-            *config.root.get("quantization_config")->get("config_groups")->get("config_group_0")->get("weights");
+        const JsonValue& weights = *config.root.get("quantization_config")
+                                        ->get("config_groups")
+                                        ->get("config_group_0")
+                                        ->get("weights");
         CHECK(weights.integer("num_bits") == static_cast<int64_t>(bits));
         CHECK(weights.string("strategy") == (group == 64 ? "channel" : "group"));
       }
@@ -131,8 +134,9 @@ TEST_CASE("FP8 blocks go into compressed-tensors and back") {
   std::string finite = codes;
   for (char& byte : finite) byte = static_cast<char>(byte & 0x77);
   MemoryModel model;
-  model.files["model.safetensors"] = model_file({{"a.proj.weight", DType::F8_E4M3, {128, 200}, finite},
-                                                 {"a.proj.weight_scale_inv", DType::F32, {1, 2}, f32_bytes({0.5f, 2.0f})}});
+  model.files["model.safetensors"] =
+      model_file({{"a.proj.weight", DType::F8_E4M3, {128, 200}, finite},
+                  {"a.proj.weight_scale_inv", DType::F32, {1, 2}, f32_bytes({0.5f, 2.0f})}});
   model.files["config.json"] =
       R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128], "fmt": "e4m3"}})";
   const auto there = put_into(model, "compressed-tensors");
@@ -142,9 +146,11 @@ TEST_CASE("FP8 blocks go into compressed-tensors and back") {
   CHECK(tensors.at("a.proj.weight_scale").shape == Shape{1, 2});
   const JsonDocument config = repacked_config(*there);
   CHECK(config.root.get("quantization_config")->string("format") == "float-quantized");
-  CHECK((decoded_tensors(repacked_model(*there)).at("a.proj.weight").bytes == decoded_tensors(model).at("a.proj.weight").bytes));
+  CHECK((decoded_tensors(repacked_model(*there)).at("a.proj.weight").bytes ==
+         decoded_tensors(model).at("a.proj.weight").bytes));
   const auto back = put_into(repacked_model(*there), "fp8-block");
   if (!back) FAIL(back.error().message);
-  CHECK((repacked_tensors(back->files.at(kRepackedShard)).at("a.proj.weight_scale_inv").bytes == f32_bytes({0.5f, 2.0f})));
+  CHECK((repacked_tensors(back->files.at(kRepackedShard)).at("a.proj.weight_scale_inv").bytes ==
+         f32_bytes({0.5f, 2.0f})));
   mentions(back->files.at("config.json"), "\"weight_block_size\": [128, 128]");
 }

@@ -131,9 +131,9 @@ struct PackedModule {
   uint64_t group = 0;  // 0: a group is a row
   CodeKind kind{};
   uint64_t block[2] = {};
-  bool zeros = false;   // zero points of its own are stored
+  bool zeros = false;    // zero points of its own are stored
   bool ordered = false;  // an index is stored
-  bool inputs = false;  // a scale of the activations is stored
+  bool inputs = false;   // a scale of the activations is stored
 };
 struct PackedModel {
   const std::vector<PackedModule>& modules;  // at least one

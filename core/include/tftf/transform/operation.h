@@ -46,8 +46,8 @@ struct OptionInfo {
   std::string_view help{};
   bool required = false;
   bool repeatable = false;
-  bool or_all = false;   // of kInteger: -1 and 0 are taken, too, for "all of them"
-  bool ignored = false;  // taken for the original's sake, without effect; no form shows it
+  bool or_all = false;    // of kInteger: -1 and 0 are taken, too, for "all of them"
+  bool ignored = false;   // taken for the original's sake, without effect; no form shows it
   bool contents = false;  // names a file that the host reads whole (files_of)
   uint32_t values() const { return kind == OptionKind::kFlag ? 0 : kind == OptionKind::kRule ? 2 : 1; }
 };

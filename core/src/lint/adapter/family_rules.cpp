@@ -159,6 +159,8 @@ class FamilyRules {
   // LO016 of families other than PEFT's and kohya's.
   void check_mixture() {
     if (!survey_.ambiguous) return;
+    // PEFT's names with and without prefix are LO013.
+    if (std::all_of(survey_.families.begin(), survey_.families.end(), is_peft_family)) return;
     std::map<AdapterFamily, std::string_view> first;
     bool dotted = false, flat = false;
     for (const AdapterModule& module : survey_.modules) {

@@ -60,6 +60,21 @@ const std::array<Pair, 256>& pair_values() {
   return table;
 }
 
+// Without a branch on the bit: the next stored element, or nothing of it.
+template <class T>
+uint64_t spread(const std::byte* mask, uint64_t count, const std::byte* stored, std::byte* out) noexcept {
+  const uint64_t total = set_bits(mask, count);
+  uint64_t taken = 0, i = 0;
+  for (; i < count && taken < total; ++i) {
+    const auto bit = static_cast<uint64_t>(static_cast<uint8_t>(mask[to_size(i / 8)]) >> (i % 8) & 1);
+    const T next = load_le<T>(stored + to_size(taken * sizeof(T)));
+    store_le(out + to_size(i * sizeof(T)), static_cast<T>(next & static_cast<T>(0 - bit)));
+    taken += bit;
+  }
+  std::memset(out + to_size(i * sizeof(T)), 0, to_size((count - i) * sizeof(T)));
+  return taken;
+}
+
 }  // namespace
 
 void unpack_fields(const std::byte* row, uint32_t bits, bool padded, uint64_t first, uint64_t count,
@@ -106,14 +121,16 @@ uint64_t set_bits(const std::byte* mask, uint64_t count) noexcept {
 
 uint64_t spread_stored(const std::byte* mask, uint64_t count, uint64_t size, const std::byte* stored,
                        std::byte* out) noexcept {
-  std::memset(out, 0, to_size(count * size));
-  uint64_t taken = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    if ((static_cast<uint8_t>(mask[to_size(i / 8)]) >> (i % 8) & 1) == 0) continue;
-    std::memcpy(out + to_size(i * size), stored + to_size(taken * size), to_size(size));
-    ++taken;
+  switch (size) {
+    case 1:
+      return spread<uint8_t>(mask, count, stored, out);
+    case 2:
+      return spread<uint16_t>(mask, count, stored, out);
+    case 4:
+      return spread<uint32_t>(mask, count, stored, out);
+    default:
+      return spread<uint64_t>(mask, count, stored, out);
   }
-  return taken;
 }
 
 }  // namespace tftf::ct

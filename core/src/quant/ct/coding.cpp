@@ -37,13 +37,15 @@ std::string misfit(const CodingRequest& request) {
   const std::string says = " does not go with " + args_text(args);
   const bool fp4 = args.is_float && args.bits == 4, fp8 = args.is_float && args.bits == 8;
   if (args.strategy == Strategy::kToken || args.strategy == Strategy::kHead)
-    return "cannot have the strategy " + std::string(strategy_name(args.strategy)) + ", which weights have not";
+    return "cannot have the strategy " + std::string(strategy_name(args.strategy)) +
+           ", which weights have not";
   if (args.dynamic) return "cannot have dynamic scales, which weights have not";
   if (!args.is_float && (args.bits < 1 || args.bits > 16))
     return "cannot have codes of " + std::to_string(args.bits) + " bits: 1 to 16 are written";
   if (args.is_float && !args.symmetric && (fp4 || request.format == "mxfp8-quantized"))
     return "cannot have zero points, which the library has not for it";
-  if (format == "pack-quantized" && (args.is_float || args.bits > 8)) return "is no integer of 1 to 8 bits: " + format + says;
+  if (format == "pack-quantized" && (args.is_float || args.bits > 8))
+    return "is no integer of 1 to 8 bits: " + format + says;
   const bool small = fp4 && args.grouped();
   if (format == "nvfp4-pack-quantized" && !(small && args.group_size == 16))
     return "is no 4-bit float in groups of 16: " + format + says;
@@ -147,8 +149,7 @@ Result<void> check_shape(const CodingRequest& request, const Coding& coding) {
   const Args& args = *request.args;
   if (args.grouped() && request.columns % static_cast<uint64_t>(args.group_size) != 0)
     return cannot_code(request, "has columns that are no multiple of the group size " +
-                                    std::to_string(args.group_size) +
-                                    "; a smaller group size, or --exclude");
+                                    std::to_string(args.group_size) + "; a smaller group size, or --exclude");
   if (coding.target == Target::kPairs && request.columns % 2 != 0)
     return cannot_code(request, "has an odd number of columns, and two codes share a byte");
   return {};
@@ -233,9 +234,9 @@ Result<std::vector<EncodedPart>> plan_scales(const CodingRequest& request, Codin
   TFTF_TRY(take_order(request, coding, parts));
   if (coding.zeros == Zeros::kNone) return parts;
   const bool packed = coding.zeros == Zeros::kPacked;
-  const Shape shape =
-      packed ? Shape{packed_words(request.rows, coding.bits, coding.padded), coding.grid_columns}
-             : (coding.computes ? grid : request.given.scale->shape);
+  const Shape shape = packed
+                          ? Shape{packed_words(request.rows, coding.bits, coding.padded), coding.grid_columns}
+                          : (coding.computes ? grid : request.given.scale->shape);
   EncodedPart zeros{request.module + ".weight_zero_point", packed ? DType::I32 : coding.zero_dtype, shape};
   if (!coding.computes || (dense && args.symmetric)) {
     std::vector<float> values = coding.given.zeros;
@@ -250,13 +251,12 @@ Result<std::vector<EncodedPart>> plan_scales(const CodingRequest& request, Codin
 
 std::string key_of(const Coding& coding, const CodingRequest& request) {
   std::string key;
-  for (const uint64_t n : {uint64_t{static_cast<uint8_t>(coding.target)}, uint64_t{coding.bits},
-                           uint64_t{coding.padded}, uint64_t{static_cast<uint8_t>(coding.type)},
-                           uint64_t{static_cast<uint8_t>(coding.arithmetic)}, coding.rows, coding.columns,
-                           coding.scale_rows, coding.scale_columns, uint64_t{coding.computes},
-                           uint64_t{coding.measures}, uint64_t{static_cast<uint8_t>(coding.zeros)},
-                           uint64_t{static_cast<uint8_t>(coding.sparse)},
-                           uint64_t{static_cast<uint8_t>(coding.scale_dtype)}})
+  for (const uint64_t n :
+       {uint64_t{static_cast<uint8_t>(coding.target)}, uint64_t{coding.bits}, uint64_t{coding.padded},
+        uint64_t{static_cast<uint8_t>(coding.type)}, uint64_t{static_cast<uint8_t>(coding.arithmetic)},
+        coding.rows, coding.columns, coding.scale_rows, coding.scale_columns, uint64_t{coding.computes},
+        uint64_t{coding.measures}, uint64_t{static_cast<uint8_t>(coding.zeros)},
+        uint64_t{static_cast<uint8_t>(coding.sparse)}, uint64_t{static_cast<uint8_t>(coding.scale_dtype)}})
     key += std::to_string(n) + ' ';
   // What is given, or counted, is one module's own.
   if (!coding.computes || coding.sparse == Sparse::kBitmask || !coding.order.empty() || request.given.global)
@@ -297,7 +297,8 @@ Result<Encoded> plan_coding(const CodingRequest& request) {
   }
   Coding coding;
   coding.target = target_of(request);
-  coding.bits = request.args == nullptr ? dtype_bits(request.type) : static_cast<uint32_t>(request.args->bits);
+  coding.bits =
+      request.args == nullptr ? dtype_bits(request.type) : static_cast<uint32_t>(request.args->bits);
   coding.padded = request.release.padded && coding.target == Target::kWords && 32 % coding.bits != 0;
   coding.type = coding.arithmetic = request.type;
   coding.rows = request.rows;
@@ -336,8 +337,7 @@ Result<Encoded> plan_coding(const CodingRequest& request) {
                        std::make_move_iterator(scales.end()));
   encoded.word = request.format.empty() ? "sparse" : request.format;
   if (request.args != nullptr) encoded.word += " (" + args_text(*request.args) + ")";
-  if (request.sparse != Sparse::kNo)
-    encoded.word += request.sparse == Sparse::kBitmask ? " bitmask" : " 2:4";
+  if (request.sparse != Sparse::kNo) encoded.word += request.sparse == Sparse::kBitmask ? " bitmask" : " 2:4";
   if (request.sparse == Sparse::kTwoOfFour) encoded.unfit = "more than two of four";
   if (request.sparse == Sparse::kBitmask) encoded.unfit = "others than were counted before";
   encoded.key = key_of(coding, request);

@@ -39,7 +39,7 @@ struct CodingRequest {
   Sparse sparse = Sparse::kNo;
   Release release{};
   GivenParams given{};
-  std::string shared{};  // modules of that name have one global scale
+  std::string shared{};               // modules of that name have one global scale
   const RowCounts* counts = nullptr;  // of kBitmask
   bool plain = false;                 // as EncodeRequest::plain
 };
@@ -62,7 +62,7 @@ Result<GivenGrid> read_given(const CodingRequest& request, const Layout& layout)
 Error bad_given(const CodingRequest& request, const std::string& what);
 
 enum class Target : uint8_t {
-  kWords,   // fields of `bits` bits in I32 words
+  kWords,  // fields of `bits` bits in I32 words
   kI8,
   kI16,
   kF8,

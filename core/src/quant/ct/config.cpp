@@ -302,7 +302,8 @@ Result<Args> parse_args(const JsonValue& value) {
   if (const JsonValue* order = value.get("actorder")) TFTF_TRY(parse_actorder(*order, args));
   if (const JsonValue* dtype = value.get("scale_dtype"))
     TFTF_TRY(parse_dtype(*dtype, "scale_dtype", args.scale_dtype));
-  if (const JsonValue* dtype = value.get("zp_dtype")) TFTF_TRY(parse_dtype(*dtype, "zp_dtype", args.zp_dtype));
+  if (const JsonValue* dtype = value.get("zp_dtype"))
+    TFTF_TRY(parse_dtype(*dtype, "zp_dtype", args.zp_dtype));
   TFTF_TRY(parse_observer(value, args));
   TFTF_TRY(check_args(args, local, block));
   if (!args.zp_dtype) args.zp_dtype = storage_dtype(args);
@@ -333,7 +334,8 @@ Result<Config> parse_config(const JsonValue& section) {
   }
   config.format = section.string("format").value_or("");
   config.method = section.string("quant_method").value_or(config.method);
-  if (const JsonValue* ratio = section.get("global_compression_ratio"); ratio != nullptr && ratio->is_number())
+  if (const JsonValue* ratio = section.get("global_compression_ratio");
+      ratio != nullptr && ratio->is_number())
     config.compression_ratio = ratio->text;
   if (const auto version = section.string("version")) {
     config.version_text = *version;

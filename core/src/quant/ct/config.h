@@ -34,7 +34,7 @@ struct Args {
   bool local = false;        // dynamic "local"
   bool group_given = false;  // group_size has a value
   std::optional<DType> zp_dtype{};
-  std::string actorder_word{};          // as given; empty: null
+  std::string actorder_word{};            // as given; empty: null
   std::optional<std::string> observer{};  // nothing: null
   std::string observer_kwargs = "{}";     // JSON
   bool grouped() const { return strategy == Strategy::kGroup || strategy == Strategy::kTensorGroup; }
@@ -59,8 +59,8 @@ struct Config {
   std::string version_text{};
   std::string status = "initialized";
   std::string method = "compressed-tensors";
-  std::optional<Args> cache{};               // kv_cache_scheme
-  std::string compression_ratio = "null";    // JSON
+  std::optional<Args> cache{};             // kv_cache_scheme
+  std::string compression_ratio = "null";  // JSON
 };
 
 // What codes of so many bits are stored as: F8_E4M3, I8, I16 or I32.

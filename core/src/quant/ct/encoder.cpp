@@ -66,7 +66,8 @@ uint64_t coding_scratch(const Encoded& encoded, uint64_t) {
   return (ceil_div(c.columns, 16) * 16 + c.grid_columns * 4) * sizeof(float) + coded;
 }
 
-const float* load_row(const Coding& c, const EncodeTask& task, const std::byte* in, uint64_t row, float* out) {
+const float* load_row(const Coding& c, const EncodeTask& task, const std::byte* in, uint64_t row,
+                      float* out) {
   const std::byte* at = in + to_size(row * c.columns * dtype_bits(task.from) / 8);
   cast(task.kernels, task.from, DType::F32, at, reinterpret_cast<std::byte*>(out), c.columns);
   return out;
@@ -113,7 +114,8 @@ void widen_range(const float* x, uint64_t count, float& low, float& high) {
 }
 
 // Adds a row to the ranges of its groups; returns how many values are not finite.
-uint64_t add_to_ranges(const Coding& c, const KernelTable& kernels, const float* row, float* low, float* high) {
+uint64_t add_to_ranges(const Coding& c, const KernelTable& kernels, const float* row, float* low,
+                       float* high) {
   uint64_t lost = 0;
   each_group(c, c.columns, [&](uint64_t group, uint64_t first, uint64_t count) {
     const float* x = row + to_size(first);
@@ -187,20 +189,22 @@ void pack_zeros(const Coding& c, const float* zeros, uint64_t row, std::byte* wo
 struct UnitCoder {
   const Coding& c;
   const EncodeTask& task;
-  const std::byte* in;     // of the piece
-  uint64_t piece_row;      // first row of the piece, in the weight
-  uint64_t tile_row;       // first row of the tile
+  const std::byte* in;  // of the piece
+  uint64_t piece_row;   // first row of the piece, in the weight
+  uint64_t tile_row;    // first row of the tile
   float global, one_scale, one_zero;
   CodingScratch s;
 
   std::byte* scales_of(uint64_t row) const {
     const uint64_t part = c.sparse == Sparse::kNo ? 1 : 2;
-    return task.out[to_size(part)] + to_size((row - tile_row) / c.scale_rows * c.grid_columns * scale_bytes(c));
+    return task.out[to_size(part)] +
+           to_size((row - tile_row) / c.scale_rows * c.grid_columns * scale_bytes(c));
   }
   std::byte* zeros_of(uint64_t row) const {
     if (c.zeros != Zeros::kPlain || c.rule.symmetric) return nullptr;
     const uint64_t part = c.sparse == Sparse::kNo ? 2 : 3;
-    return task.out[to_size(part)] + to_size((row - tile_row) / c.scale_rows * c.grid_columns * zero_bytes(c));
+    return task.out[to_size(part)] +
+           to_size((row - tile_row) / c.scale_rows * c.grid_columns * zero_bytes(c));
   }
 
   // Scales of the block row that begins at `row`.
@@ -250,7 +254,8 @@ struct UnitCoder {
     return c.given.scales.data() + to_size(row / c.scale_rows * c.grid_columns);
   }
   const float* given_zeros(uint64_t row) const {
-    return c.given.zeros.empty() ? nullptr : c.given.zeros.data() + to_size(row / c.scale_rows * c.grid_columns);
+    return c.given.zeros.empty() ? nullptr
+                                 : c.given.zeros.data() + to_size(row / c.scale_rows * c.grid_columns);
   }
 
   uint64_t run(uint64_t first, uint64_t count) const {
@@ -312,8 +317,15 @@ uint64_t encode_coding(const Encoded& encoded, const EncodeTask& task, ElementRa
     one_zero = load_le<float>(task.measured + 4);
     if (c.divides) global = load_le<float>(task.measured + kMeasuredGlobal);
   }
-  const UnitCoder coder{c,      task,      in,       rows.first, task.tile.first / c.columns,
-                        global, one_scale, one_zero, CodingScratch(c, task.scratch)};
+  const UnitCoder coder{c,
+                        task,
+                        in,
+                        rows.first,
+                        task.tile.first / c.columns,
+                        global,
+                        one_scale,
+                        one_zero,
+                        CodingScratch(c, task.scratch)};
   uint64_t lost = 0;
   const uint64_t unit = c.row_unit();
   for (uint64_t r = 0; r < rows.count; r += unit)
@@ -364,8 +376,9 @@ std::string measured_coding(const Encoded& encoded, const Measure& all) {
 void code_row(const Coding& c, const KernelTable& kernels, float* values, uint64_t width, const float* scales,
               const float* zeros, std::byte* out) noexcept {
   each_group(c, width, [&](uint64_t group, uint64_t first, uint64_t count) {
-    const QuotientRun run{c.arithmetic, scales[to_size(group)], zeros == nullptr ? 0.0f : zeros[to_size(group)],
-                          c.rule.range.lowest, c.rule.range.highest};
+    const QuotientRun run{c.arithmetic, scales[to_size(group)],
+                          zeros == nullptr ? 0.0f : zeros[to_size(group)], c.rule.range.lowest,
+                          c.rule.range.highest};
     kernels.quotients(run, values + to_size(first), count, values + to_size(first));
   });
   switch (c.target) {
@@ -379,8 +392,7 @@ void code_row(const Coding& c, const KernelTable& kernels, float* values, uint64
       return;
     default:
       return kernels.quantize_i8(values, width, 1.0f, static_cast<int32_t>(c.rule.range.lowest),
-                                 static_cast<int32_t>(c.rule.range.highest),
-                                 reinterpret_cast<int8_t*>(out));
+                                 static_cast<int32_t>(c.rule.range.highest), reinterpret_cast<int8_t*>(out));
   }
 }
 

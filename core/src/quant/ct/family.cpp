@@ -26,30 +26,42 @@ constexpr QuantFormat kPack = {.id = "ct-pack-quantized",
                                .open = open_layout,
                                .codes = &ct::kPackCodes,
                                .by_scheme = true};
-constexpr QuantFormat kInt = {
-    .id = "ct-int-quantized", .title = "compressed-tensors, I8 codes", .open = open_layout, .by_scheme = true};
+constexpr QuantFormat kInt = {.id = "ct-int-quantized",
+                              .title = "compressed-tensors, I8 codes",
+                              .open = open_layout,
+                              .by_scheme = true};
 constexpr QuantFormat kFloat = {.id = "ct-float-quantized",
                                 .title = "compressed-tensors, FP8 codes",
                                 .open = open_layout,
                                 .codes = &ct::kBlockCodes,
                                 .by_scheme = true};
-constexpr QuantFormat kNaive = {
-    .id = "ct-naive-quantized", .title = "compressed-tensors, one code per element", .open = open_layout, .by_scheme = true};
+constexpr QuantFormat kNaive = {.id = "ct-naive-quantized",
+                                .title = "compressed-tensors, one code per element",
+                                .open = open_layout,
+                                .by_scheme = true};
 constexpr QuantFormat kCompressedTensorsNvfp4 = {.id = "ct-nvfp4-pack-quantized",
                                                  .title = "compressed-tensors NVFP4",
                                                  .open = open_layout,
                                                  .codes = &ct::kNvfp4Codes,
                                                  .by_scheme = true};
-constexpr QuantFormat kCompressedTensorsMxfp4 = {
-    .id = "ct-mxfp4-pack-quantized", .title = "compressed-tensors MXFP4", .open = open_layout, .by_scheme = true};
+constexpr QuantFormat kCompressedTensorsMxfp4 = {.id = "ct-mxfp4-pack-quantized",
+                                                 .title = "compressed-tensors MXFP4",
+                                                 .open = open_layout,
+                                                 .by_scheme = true};
 constexpr QuantFormat kCompressedTensorsMxfp8 = {
     .id = "ct-mxfp8-quantized", .title = "compressed-tensors MXFP8", .open = open_layout, .by_scheme = true};
-constexpr QuantFormat kMarlin24 = {
-    .id = "ct-marlin-24", .title = "compressed-tensors, Marlin 2:4", .open = ct::open_marlin, .by_scheme = true};
-constexpr QuantFormat kBitmask = {
-    .id = "ct-sparse-bitmask", .title = "compressed-tensors, sparse by bitmask", .open = open_layout, .by_scheme = true};
-constexpr QuantFormat kBitmask24 = {
-    .id = "ct-sparse-24-bitmask", .title = "compressed-tensors, 2:4 sparse by bitmask", .open = open_layout, .by_scheme = true};
+constexpr QuantFormat kMarlin24 = {.id = "ct-marlin-24",
+                                   .title = "compressed-tensors, Marlin 2:4",
+                                   .open = ct::open_marlin,
+                                   .by_scheme = true};
+constexpr QuantFormat kBitmask = {.id = "ct-sparse-bitmask",
+                                  .title = "compressed-tensors, sparse by bitmask",
+                                  .open = open_layout,
+                                  .by_scheme = true};
+constexpr QuantFormat kBitmask24 = {.id = "ct-sparse-24-bitmask",
+                                    .title = "compressed-tensors, 2:4 sparse by bitmask",
+                                    .open = open_layout,
+                                    .by_scheme = true};
 constexpr QuantFormat kDense = {.id = "ct-dense",
                                 .title = "compressed-tensors, plain weights with the scales of a calibration",
                                 .open = open_layout,
@@ -211,7 +223,8 @@ class Detection {
       scan_.problem(format.id, std::string(name) + ".weight", std::move(what), {packed, scale}, rule);
     };
     if (!scale) {
-      if (ours_ || scan_.sibling(name, ".weight_shape")) broken(kPack, "weight_scale is missing", Rule::QT010);
+      if (ours_ || scan_.sibling(name, ".weight_shape"))
+        broken(kPack, "weight_scale is missing", Rule::QT010);
       return;
     }
     const bool bytes = info(packed).dtype == DType::U8;
@@ -269,7 +282,8 @@ class Detection {
     Shape logical = info(packed).shape;
     const auto columns = logical.empty() ? std::nullopt : checked_mul(logical.back(), 2);
     if (!columns)
-      return finish(module, {Rule::QT051, "weight_packed is " + shape_text(logical) + ", which is no matrix"});
+      return finish(module,
+                    {Rule::QT051, "weight_packed is " + shape_text(logical) + ", which is no matrix"});
     logical.back() = *columns;
     module.match.logical_shape = logical;
     if (!exponents && info(scale).dtype != DType::F8_E4M3)
@@ -277,8 +291,9 @@ class Detection {
                              "weight_scale is " + std::string(dtype_name(info(scale).dtype)) +
                                  ", expected F8_E4M3 (NVFP4) or U8 (MXFP4)"});
     if (exponents == global)
-      return finish(module, global ? ct::Fault(Rule::QT065, "weight_global_scale is there, which MXFP4 has not")
-                                   : ct::Fault(Rule::QT010, "weight_global_scale is missing"));
+      return finish(module, global
+                                ? ct::Fault(Rule::QT065, "weight_global_scale is there, which MXFP4 has not")
+                                : ct::Fault(Rule::QT010, "weight_global_scale is missing"));
     module.layout.codes = ct::Codes::kPairs;
     module.layout.bits = 4;
     module.layout.code_bytes = info(packed).shape.back();
@@ -362,8 +377,8 @@ class Detection {
     if (!dense) module.match.logical_dtype = native_dtype(scales.dtype);
     module.match.logical_shape = codes.shape;
     if (is_fp8(codes.dtype) && !fp8)
-      return finish(module, {Rule::QT032,
-                             "weight is " + std::string(dtype_name(codes.dtype)) + ", expected F8_E4M3"});
+      return finish(
+          module, {Rule::QT032, "weight is " + std::string(dtype_name(codes.dtype)) + ", expected F8_E4M3"});
     finish(module, ct::fit_elements(from_, module, dense, exponents && fp8));
   }
 

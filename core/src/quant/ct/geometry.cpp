@@ -112,8 +112,7 @@ Fault fit_scales(Layout& layout, const Shape& scales, const Args* args, bool& ag
   layout.scaled = true;
   if (args != nullptr && args->grouped() && layout.columns % static_cast<uint64_t>(args->group_size) != 0 &&
       !scales.empty() && scales.back() == expected_scales(*args, layout)[1])
-    return Fault(Rule::QT023, std::to_string(layout.columns) +
-                                  " columns are no multiple of the group size " +
+    return Fault(Rule::QT023, std::to_string(layout.columns) + " columns are no multiple of the group size " +
                                   std::to_string(args->group_size));
   Shape grid = scales;
   if (element_count(scales) == 1 && layout.matrices > 1) {
@@ -168,8 +167,9 @@ Fault fit_zeros(Layout& layout, const TensorInfo& zeros, std::optional<uint64_t>
   layout.zeros = Zeros::kPacked;
   layout.zero_rows = packed_words(layout.rows, layout.bits, layout.padded);
   if (layout.scale_rows != 1)
-    return Fault(Rule::QT044, "weight_zero_point is packed, which goes with a scale per row or group, not with " +
-                                  shape_text({layout.grid_rows, layout.grid_columns}) + " scales");
+    return Fault(Rule::QT044,
+                 "weight_zero_point is packed, which goes with a scale per row or group, not with " +
+                     shape_text({layout.grid_rows, layout.grid_columns}) + " scales");
   Shape expected{layout.zero_rows, layout.grid_columns};
   const size_t rank = zeros.shape.size();
   const bool same = rank >= 2 && zeros.shape[rank - 2] == expected[0] && zeros.shape[rank - 1] == expected[1];

@@ -17,9 +17,7 @@ Error bad_given(const CodingRequest& request, const std::string& what) {
           .tensor = request.module + ".weight"};
 }
 
-std::string literal_bytes(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+std::string literal_bytes(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 Result<EncodedPart> scale_part(const CodingRequest& request, const Coding& coding) {
   const TensorFile::Tensor& scale = *request.given.scale;
@@ -33,8 +31,8 @@ Result<EncodedPart> scale_part(const CodingRequest& request, const Coding& codin
     if (coding.rule.form == ScaleForm::kE4m3) {
       const uint8_t code = f8_from_f32(DType::F8_E4M3, s, Overflow::kSpecial);
       if (!(f8_values(DType::F8_E4M3)[code] > 0))
-        return bad_given(request, "a scale that is given is " + json_float(s).dump() +
-                                      ", which E4M3 has no code for");
+        return bad_given(request,
+                         "a scale that is given is " + json_float(s).dump() + ", which E4M3 has no code for");
       codes += static_cast<char>(code);
       continue;
     }
@@ -59,7 +57,8 @@ std::string packed_zeros(const Coding& coding, const std::vector<float>& zeros) 
       const auto zero = static_cast<int32_t>(zeros[to_size(r * groups + g)]);
       const uint32_t field = (static_cast<uint32_t>(zero) + (1u << (coding.bits - 1))) & mask;
       const uint64_t word = coding.padded ? r / fields : r * coding.bits / 32;
-      const auto shift = static_cast<uint32_t>(coding.padded ? r % fields * coding.bits : r * coding.bits % 32);
+      const auto shift =
+          static_cast<uint32_t>(coding.padded ? r % fields * coding.bits : r * coding.bits % 32);
       std::byte* const at = bytes + to_size((word * groups + g) * 4);
       store_le(at, load_le<uint32_t>(at) | field << shift);
       if (shift + coding.bits <= 32) continue;

@@ -152,11 +152,12 @@ Fault fit_marlin(const Checkpoint& checkpoint, QuantMatch& match) {
   const TensorInfo& scales = checkpoint.info(*match.find("scale_packed"));
   const TensorInfo& meta = checkpoint.info(*match.find("meta"));
   if (packed.shape.size() != 2 || scales.shape.size() != 2)
-    return Fault(Rule::QT078, "weight_packed is " + shape_text(packed.shape) + " and scale_packed " + shape_text(scales.shape) +
-           ", expected two matrices");
+    return Fault(Rule::QT078, "weight_packed is " + shape_text(packed.shape) + " and scale_packed " +
+                                  shape_text(scales.shape) + ", expected two matrices");
   if (scales.dtype != DType::F16 || meta.dtype != DType::I16)
-    return Fault(scales.dtype != DType::F16 ? Rule::QT077 : Rule::QT076, "scale_packed is " + std::string(dtype_name(scales.dtype)) + " and meta " +
-           std::string(dtype_name(meta.dtype)) + ", expected F16 and I16");
+    return Fault(scales.dtype != DType::F16 ? Rule::QT077 : Rule::QT076,
+                 "scale_packed is " + std::string(dtype_name(scales.dtype)) + " and meta " +
+                     std::string(dtype_name(meta.dtype)) + ", expected F16 and I16");
   MarlinMatrix m;
   m.rows = scales.shape[1];
   m.groups = scales.shape[0];
@@ -175,8 +176,8 @@ Fault fit_marlin(const Checkpoint& checkpoint, QuantMatch& match) {
                                   shape_text({packed.shape[0], *values / 8}) + " for 4 bits or " +
                                   shape_text({packed.shape[0], *values / 4}) + " for 8");
   if (meta.shape != Shape{packed.shape[0], *twice})
-    return Fault(Rule::QT076, "meta is " + shape_text(meta.shape) + ", expected " +
-                                  shape_text({packed.shape[0], *twice}));
+    return Fault(Rule::QT076,
+                 "meta is " + shape_text(meta.shape) + ", expected " + shape_text({packed.shape[0], *twice}));
   if (m.groups == 0 || m.columns % m.groups != 0 || m.columns / m.groups % 4 != 0 ||
       packed.shape[0] > UINT32_MAX)
     return Fault(Rule::QT077, "scale_packed has " + std::to_string(m.groups) +

@@ -133,7 +133,8 @@ uint64_t encode_marlin(const Encoded& encoded, const EncodeTask& task, ElementRa
            reinterpret_cast<std::byte*>(s.row + to_size(c)), kSlice);
       infinite += cast(task.kernels, DType::F32, DType::F16, reinterpret_cast<std::byte*>(s.row + to_size(c)),
                        halves, kSlice);
-      cast(task.kernels, DType::F16, DType::F32, halves, reinterpret_cast<std::byte*>(s.row + to_size(c)), kSlice);
+      cast(task.kernels, DType::F16, DType::F32, halves, reinterpret_cast<std::byte*>(s.row + to_size(c)),
+           kSlice);
     }
     if (infinite > 0 || task.kernels.largest_magnitude(s.row, width) >= 0x7F800000) {
       lost += std::max<uint64_t>(infinite, 1);
@@ -145,8 +146,7 @@ uint64_t encode_marlin(const Encoded& encoded, const EncodeTask& task, ElementRa
         continue;
       }
       const uint64_t count = std::min(group, width - g * group);
-      const float most =
-          bit_cast<float>(task.kernels.largest_magnitude(s.row + to_size(g * group), count));
+      const float most = bit_cast<float>(task.kernels.largest_magnitude(s.row + to_size(g * group), count));
       s.scales[to_size(g)] = scale_between(coding.rule, -most, most, 1.0f).scale;
       store_le(task.out[2] + to_size((g * m.rows + scale_row_place(m, r)) * 2),
                f16_from_f32(s.scales[to_size(g)]));
@@ -180,10 +180,11 @@ Result<Encoded> plan_marlin(const CodingRequest& request) {
   c.rule.range = code_range(*request.args);
   m.permuted_scales = m.groups > 1 && kGroup < request.columns / 2;
   Encoded encoded;
-  encoded.parts = {
-      {request.module + ".weight_packed", DType::I32, {request.columns / kSlice, request.rows * 16 * c.bits / 32}},
-      {request.module + ".meta", DType::I16, {request.columns / kSlice, request.rows * 2}},
-      {request.module + ".scale_packed", DType::F16, {m.groups, request.rows}}};
+  encoded.parts = {{request.module + ".weight_packed",
+                    DType::I32,
+                    {request.columns / kSlice, request.rows * 16 * c.bits / 32}},
+                   {request.module + ".meta", DType::I16, {request.columns / kSlice, request.rows * 2}},
+                   {request.module + ".scale_packed", DType::F16, {m.groups, request.rows}}};
   if (request.given.scale) {
     Layout layout;
     (void)set_shape(layout, {request.rows, request.columns});
@@ -199,12 +200,14 @@ Result<Encoded> plan_marlin(const CodingRequest& request) {
         scale = f32_from_f16(half);
         if (!(scale > 0) || half == 0x7C00)
           return bad_given(request, "a scale that is given has no place in F16, which marlin-24 stores");
-        store_le(reinterpret_cast<std::byte*>(halves.data()) + to_size((g * m.rows + scale_row_place(m, r)) * 2),
-                 half);
+        store_le(
+            reinterpret_cast<std::byte*>(halves.data()) + to_size((g * m.rows + scale_row_place(m, r)) * 2),
+            half);
       }
     encoded.parts[2].literal = std::move(halves);
   }
-  const auto held = checked_mul(request.rows * (request.plain ? c.scale_columns : request.columns), sizeof(float));
+  const auto held =
+      checked_mul(request.rows * (request.plain ? c.scale_columns : request.columns), sizeof(float));
   if (!held || *held > kLargestUnitBytes)
     return cannot_code(request, "is too large for marlin-24, which takes " + std::to_string(c.scale_columns) +
                                     " of its columns at a time in memory");
@@ -214,7 +217,8 @@ Result<Encoded> plan_marlin(const CodingRequest& request) {
   encoded.encoder = &kMarlinEncoder;
   encoded.word = "marlin-24 (" + args_text(*request.args) + ")";
   encoded.unfit = "more than two of four, not finite, or beyond F16";
-  encoded.key = std::to_string(m.rows) + ' ' + std::to_string(m.columns) + (c.computes ? "" : ' ' + request.module);
+  encoded.key =
+      std::to_string(m.rows) + ' ' + std::to_string(m.columns) + (c.computes ? "" : ' ' + request.module);
   encoded.elements = request.rows * request.columns;
   encoded.bits = 2 * c.bits;
   encoded.rows = request.rows;

@@ -133,9 +133,9 @@ Fault fit_small_groups(const FitContext& from, Module& module, uint64_t group) {
   Layout& layout = module.layout;
   const TensorInfo& scale = *from.part(module, "weight_scale");
   if (layout.columns % group != 0)
-    return Fault(group == 16 ? Rule::QT053 : Rule::QT062,
-                 std::to_string(layout.columns) + " columns are no multiple of the group size " +
-                     std::to_string(group));
+    return Fault(group == 16 ? Rule::QT053 : Rule::QT062, std::to_string(layout.columns) +
+                                                              " columns are no multiple of the group size " +
+                                                              std::to_string(group));
   Shape expected = *module.match.logical_shape;
   expected.back() /= group;
   if (scale.shape != expected) {
@@ -145,7 +145,10 @@ Fault fit_small_groups(const FitContext& from, Module& module, uint64_t group) {
     swizzled.back() = ceil_div(expected.back(), 4) * 4;
     const bool padded = scale.shape == swizzled;
     const bool turned = Shape(scale.shape.rbegin(), scale.shape.rend()) == expected;
-    return Fault(group == 32 ? Rule::QT061 : padded ? Rule::QT059 : turned ? Rule::QT031 : Rule::QT051,
+    return Fault(group == 32 ? Rule::QT061
+                 : padded    ? Rule::QT059
+                 : turned    ? Rule::QT031
+                             : Rule::QT051,
                  "weight_scale is " + shape_text(scale.shape) + ", expected " + shape_text(expected) +
                      (padded   ? ": it is padded, and may be swizzled for a kernel"
                       : turned ? ": it is transposed"

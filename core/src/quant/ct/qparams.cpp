@@ -22,9 +22,7 @@ Machine machine_of(DType type) {
   return {23, 0x1p-23f, 0x1p-126f};
 }
 
-float e4m3(float x) {
-  return f8_values(DType::F8_E4M3)[f8_from_f32(DType::F8_E4M3, x, Overflow::kSaturate)];
-}
+float e4m3(float x) { return f8_values(DType::F8_E4M3)[f8_from_f32(DType::F8_E4M3, x, Overflow::kSaturate)]; }
 
 // To what the dtype holds, its largest value for more.
 float rounded(DType dtype, float x) {
@@ -80,7 +78,8 @@ uint32_t scale_exponent(DType type, int32_t offset, float largest) noexcept {
 std::optional<uint8_t> exponent_of(float scale) noexcept {
   const uint32_t bits = bit_cast<uint32_t>(scale);
   if (bits == 0x00400000u) return uint8_t{0};  // 2^-127
-  if (bits >> 31 != 0 || (bits & 0x007FFFFFu) != 0 || bits >> 23 == 0 || bits >> 23 == 255) return std::nullopt;
+  if (bits >> 31 != 0 || (bits & 0x007FFFFFu) != 0 || bits >> 23 == 0 || bits >> 23 == 255)
+    return std::nullopt;
   return static_cast<uint8_t>(bits >> 23);
 }
 

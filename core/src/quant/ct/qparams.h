@@ -31,7 +31,7 @@ struct ScaleRule {
   ScaleForm form = ScaleForm::kPlain;
   CodeRange range{};
   bool symmetric = true;
-  bool whole_zeros = true;  // zero points are integers, else E4M3
+  bool whole_zeros = true;            // zero points are integers, else E4M3
   int32_t exponent_offset = 2;        // MX: 2 for FP4, 8 for FP8
   std::optional<DType> rounded_to{};  // kPlain: scales are numbers of this dtype, too
 };

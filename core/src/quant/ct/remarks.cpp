@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "quant/ct/layout.h"
+#include "quant/ct/stored_module.h"
 #include "quant/ct/written_scheme.h"
 #include "quant/layout_scan.h"
 #include "tftf/base/affix.h"
@@ -18,21 +18,14 @@ namespace {
 
 using ct::Args;
 using ct::Group;
+using ct::StoredModule;
 
 constexpr std::string_view kKnownFormats[] = {
-    "dense",           "int-quantized",     "pack-quantized",       "sparse-bitmask",  "marlin-24",
-    "float-quantized", "naive-quantized",   "sparse-24-bitmask",    "mixed-precision", "nvfp4-pack-quantized",
-    "mxfp4-pack-quantized", "mxfp8-quantized", "fakequant"};
+    "dense",           "int-quantized",        "pack-quantized",       "sparse-bitmask",
+    "marlin-24",       "float-quantized",      "naive-quantized",      "sparse-24-bitmask",
+    "mixed-precision", "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized",
+    "fakequant"};
 constexpr std::string_view kLegacyLayouts[] = {"ct-sparse-bitmask", "ct-sparse-24-bitmask", "ct-marlin-24"};
-
-struct StoredModule {
-  std::string name;
-  const QuantMatch* match = nullptr;
-  const ct::Layout* layout = nullptr;  // null: Marlin
-  std::vector<const Group*> groups{};
-  const Group* group() const { return groups.empty() ? nullptr : groups.front(); }
-  const Args* args() const { return group() == nullptr || !group()->weights ? nullptr : &*group()->weights; }
-};
 
 class Remarks {
  public:
@@ -42,7 +35,8 @@ class Remarks {
       if (!starts_with(finding.layout, "ct-")) continue;
       for (const QuantMatch& match : finding.matches) {
         StoredModule module{stem_of(match.module), &match};
-        if (finding.layout != "ct-marlin-24") module.layout = static_cast<const ct::Layout*>(match.detail.get());
+        if (finding.layout != "ct-marlin-24")
+          module.layout = static_cast<const ct::Layout*>(match.detail.get());
         modules_.push_back(std::move(module));
       }
     }
@@ -94,7 +88,8 @@ class Remarks {
   void of_section() {
     const JsonValue& section = *config_.section;
     const auto format = section.string("format");
-    if (format && std::find(std::begin(kKnownFormats), std::end(kKnownFormats), *format) == std::end(kKnownFormats))
+    if (format &&
+        std::find(std::begin(kKnownFormats), std::end(kKnownFormats), *format) == std::end(kKnownFormats))
       say(Rule::QT001, place(), "format is " + quote_name(std::string(*format)) + ", which no release knows");
     if (ends_with(place(), "compression_config"))
       say(Rule::QT016, place(), "current loaders look for quantization_config");
@@ -104,8 +99,9 @@ class Remarks {
     const std::string status(section.string("quantization_status").value_or("compressed"));
     const bool finished = status == "compressed";
     if (!modules_.empty() && !finished && !all_dense())
-      say(Rule::QT017, place(), "quantization_status is " + status + ", and " + grouped_digits(modules_.size()) +
-                                    " modules are stored quantised");
+      say(Rule::QT017, place(),
+          "quantization_status is " + status + ", and " + grouped_digits(modules_.size()) +
+              " modules are stored quantised");
     if (modules_.empty() && broken_.empty() && finished && schemes_ && has_weights() &&
         section.find("quantization_status") != nullptr)
       say(Rule::QT017, place(), "quantization_status is compressed, and no module is");
@@ -116,7 +112,8 @@ class Remarks {
   }
   bool has_weights() const {
     const std::vector<Group>& groups = schemes_->config().groups;
-    return std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.weights.has_value(); });
+    return std::any_of(groups.begin(), groups.end(),
+                       [](const Group& group) { return group.weights.has_value(); });
   }
 
   // What names of tensors alone show.
@@ -129,9 +126,10 @@ class Remarks {
       if (info.shape.size() > 2 && ends_with(info.name, "_proj_packed"))
         count(Rule::QT008, info.name, "no release writes stacked experts like this");
       if (config_.method == "compressed-tensors" && ends_with(info.name, ".weight_scale_2"))
-        count(Rule::QT058, info.name, "this is ModelOpt's name, of a multiplier; weight_global_scale divides");
-      for (const std::string_view suffix : {".weight_scale", ".weight_zero_point", ".weight_shape", ".weight_g_idx",
-                                            ".weight_global_scale"}) {
+        count(Rule::QT058, info.name,
+              "this is ModelOpt's name, of a multiplier; weight_global_scale divides");
+      for (const std::string_view suffix : {".weight_scale", ".weight_zero_point", ".weight_shape",
+                                            ".weight_g_idx", ".weight_global_scale"}) {
         if (config_.method != "compressed-tensors" || !ends_with(info.name, suffix)) continue;
         const std::string module = info.name.substr(0, info.name.size() - suffix.size());
         if (roots.count(module) > 0 || broken_.count(module) > 0 || has_root(module)) continue;
@@ -157,7 +155,9 @@ class Remarks {
   void of_module(const StoredModule& module) {
     const QuantMatch& match = *module.match;
     for (const std::string_view legacy : kLegacyLayouts)
-      if (match.layout == legacy) count(Rule::QT201, module.name, "it is " + std::string(legacy.substr(3)) + ", which nothing reads since 0.15");
+      if (match.layout == legacy)
+        count(Rule::QT201, module.name,
+              "it is " + std::string(legacy.substr(3)) + ", which nothing reads since 0.15");
     for (const QuantCompanion& companion : match.companions)
       if (companion.tensor.shard != match.weight.shard) {
         count(Rule::QT011, module.name,
@@ -166,8 +166,10 @@ class Remarks {
         break;
       }
     if (module.layout != nullptr && module.layout->scaled) of_scales(module);
-    if (module.layout != nullptr && module.layout->sparse == ct::Sparse::kTwoOfFour && module.layout->columns % 4 != 0)
-      count(Rule::QT173, module.name, grouped_digits(module.layout->columns) + " columns are no multiple of 4");
+    if (module.layout != nullptr && module.layout->sparse == ct::Sparse::kTwoOfFour &&
+        module.layout->columns % 4 != 0)
+      count(Rule::QT173, module.name,
+            grouped_digits(module.layout->columns) + " columns are no multiple of 4");
     if (schemes_) of_activations(module);
   }
 
@@ -177,8 +179,8 @@ class Remarks {
     const TensorInfo* scale = part(match, "weight_scale");
     const TensorInfo* global = part(match, "weight_global_scale");
     if (scale->shape == Shape{layout.rows} && layout.rows > 1)
-      count(Rule::QT122, module.name, "weight_scale is " + shape_text(scale->shape) + ", expected " +
-                                          shape_text({layout.rows, 1}));
+      count(Rule::QT122, module.name,
+            "weight_scale is " + shape_text(scale->shape) + ", expected " + shape_text({layout.rows, 1}));
     if (layout.scale_rows > 1 && layout.grid_rows > 1 &&
         (layout.rows % layout.scale_rows != 0 || layout.columns % layout.scale_columns != 0))
       count(Rule::QT124, module.name,
@@ -187,7 +189,8 @@ class Remarks {
     if (layout.codes == ct::Codes::kWords && layout.padded && 32 % layout.bits != 0)
       count(Rule::QT047, module.name,
             std::to_string(layout.bits) + " bits are padded to words, as releases before 0.18 wrote them");
-    if (scale->dtype == DType::F8_E8M0) count(Rule::QT161, module.name, "weight_scale is F8_E8M0, expected U8");
+    if (scale->dtype == DType::F8_E8M0)
+      count(Rule::QT161, module.name, "weight_scale is F8_E8M0, expected U8");
     if (global != nullptr && global->shape.empty())
       count(Rule::QT152, module.name, "weight_global_scale is a scalar, expected [1]");
     const Args* args = module.args();
@@ -212,8 +215,10 @@ class Remarks {
     if (most >= 8) return;
     count(Rule::QT091, module.name,
           shape_text({layout.rows, layout.columns}) + (blocks ? " in blocks of " : " in groups of ") +
-              (blocks ? shape_text({layout.scale_rows, layout.scale_columns}) : std::to_string(layout.scale_columns)) +
-              (most == 1 ? " cannot be split evenly" : " can be split into " + std::to_string(most) + " parts at most"));
+              (blocks ? shape_text({layout.scale_rows, layout.scale_columns})
+                      : std::to_string(layout.scale_columns)) +
+              (most == 1 ? " cannot be split evenly"
+                         : " can be split into " + std::to_string(most) + " parts at most"));
   }
 
   void of_activations(const StoredModule& module) {
@@ -227,8 +232,9 @@ class Remarks {
             scale == nullptr ? "activations are static, and input_scale is not stored"
                              : "input_scale is " + shape_text(scale->shape) + ", expected [1]");
     if (!fixed && scale != nullptr)
-      count(Rule::QT130, module.name, group->inputs ? "activations are dynamic, and input_scale is stored"
-                                                    : "activations are not quantised, and input_scale is stored");
+      count(Rule::QT130, module.name,
+            group->inputs ? "activations are dynamic, and input_scale is stored"
+                          : "activations are not quantised, and input_scale is stored");
     if (match.layout == "ct-nvfp4-pack-quantized" && group->inputs && group->inputs->local &&
         match.find("input_global_scale") == nullptr)
       count(Rule::QT057, module.name, "activations are quantised, and input_global_scale is not stored");
@@ -250,36 +256,17 @@ class Remarks {
       else if (module.groups.empty())
         count(Rule::QT004, module.name, "it is quantised, and no group means it");
       else if (module.layout != nullptr && !agrees(module))
-        count(Rule::QT005, module.name, "its tensors are " + stored_text(module) + ", and the configuration says " +
-                                            ct::args_text(*module.args()));
+        count(Rule::QT005, module.name,
+              "its tensors are " + stored_text(module) + ", and the configuration says " +
+                  ct::args_text(*module.args()));
       if (module.groups.size() > 1 && by_expression(module))
-        count(Rule::QT013, module.name, "groups " + quote_name(module.groups[0]->name) + " and " +
-                                            quote_name(module.groups[1]->name) + " mean it with other arguments");
+        count(Rule::QT013, module.name,
+              "groups " + quote_name(module.groups[0]->name) + " and " + quote_name(module.groups[1]->name) +
+                  " mean it with other arguments");
     }
     of_plain(by_name);
     of_entries();
     of_groups(config);
-  }
-
-  static std::string stored_text(const StoredModule& module) {
-    return std::to_string(module.match->bits) + "-bit " +
-           (is_fp8(module.layout->code_dtype) || module.layout->codes == ct::Codes::kPairs ? "float" : "int") +
-           (module.match->group_size != 0 ? ", groups of " + std::to_string(module.match->group_size) : "");
-  }
-
-  static bool agrees(const StoredModule& module) {
-    const ct::Layout& layout = *module.layout;
-    const bool floats = is_fp8(layout.code_dtype) || layout.codes == ct::Codes::kPairs;
-    return std::any_of(module.groups.begin(), module.groups.end(), [&](const Group* group) {
-      if (!group->weights) return false;
-      const Args& args = *group->weights;
-      const bool plain = is_scale_float(layout.code_dtype) && layout.codes == ct::Codes::kElements;  // dense
-      if (!plain && args.is_float != floats) return false;
-      if (!plain && layout.codes != ct::Codes::kElements && args.bits != layout.bits) return false;
-      const Shape expected = ct::expected_scales(args, layout);
-      const uint64_t rows = expected.size() < 2 ? 1 : expected[0], columns = expected.size() < 2 ? 1 : expected[1];
-      return rows * columns == std::max<uint64_t>(layout.grid_rows, 1) * layout.grid_columns;
-    });
   }
 
   // Two groups with different arguments match it by expressions.
@@ -313,8 +300,9 @@ class Remarks {
       const std::string set = ct::fused_set(module.name);
       if (set.empty()) continue;
       if (const auto plain = sets.find(set); plain != sets.end()) {
-        count(Rule::QT014, module.name, "it is quantised, and " + quote_name(plain->second.front()) +
-                                            ", which is fused with it, is not");
+        count(
+            Rule::QT014, module.name,
+            "it is quantised, and " + quote_name(plain->second.front()) + ", which is fused with it, is not");
         continue;
       }
       const auto [at, fresh] = first_of.emplace(set, &module);
@@ -323,11 +311,6 @@ class Remarks {
             "it is quantised otherwise than " + quote_name(at->second->name) + ", which is fused with it");
     }
   }
-  static bool same_scheme(const StoredModule& a, const StoredModule& b) {
-    return a.match->layout == b.match->layout && a.match->bits == b.match->bits &&
-           a.match->group_size == b.match->group_size && a.match->block[0] == b.match->block[0];
-  }
-
   void of_entries() {
     std::unordered_set<std::string> modules, parents;
     for (const TensorRef ref : checkpoint_.order) {
@@ -336,19 +319,22 @@ class Remarks {
       if (dot == std::string_view::npos) continue;
       name = name.substr(0, dot);
       if (!modules.emplace(name).second) continue;
-      for (size_t end = name.rfind('.'); end != std::string_view::npos && end > 0; end = name.rfind('.', end - 1))
+      for (size_t end = name.rfind('.'); end != std::string_view::npos && end > 0;
+           end = name.rfind('.', end - 1))
         if (!parents.emplace(name.substr(0, end)).second) break;
     }
     const auto check = [&](const std::string& entry, const std::string& where, bool ignore) {
       const bool expression = starts_with(entry, "re:");
       if (!expression && (ends_with(entry, ".linear") || ends_with(entry, ".")))
-        return say(Rule::QT012, where, quote_name(entry) + " ends in " + (entry.back() == '.' ? "a dot" : ".linear"));
+        return say(Rule::QT012, where,
+                   quote_name(entry) + " ends in " + (entry.back() == '.' ? "a dot" : ".linear"));
       if (!expression && modules.count(entry) > 0) return;
       if (!expression && parents.count(entry) > 0)
         return ignore ? say(Rule::QT212, where, quote_name(entry) + " only contains modules")
                       : say(Rule::QT012, where, quote_name(entry) + " has no weight of its own");
       // Names of classes have no dots.
-      if (!expression && !entry.empty() && entry[0] >= 'A' && entry[0] <= 'Z' && entry.find('.') == std::string::npos)
+      if (!expression && !entry.empty() && entry[0] >= 'A' && entry[0] <= 'Z' &&
+          entry.find('.') == std::string::npos)
         return;
       const ct::Patterns pattern({entry});
       if (expression && std::any_of(modules.begin(), modules.end(),
@@ -366,16 +352,17 @@ class Remarks {
     for (const Group& group : config.groups) {
       for (const std::string& target : group.targets)
         if (const auto [at, fresh] = targets.emplace(target, group.name); !fresh && at->second != group.name)
-          say(Rule::QT020, group.name, "the target " + quote_name(target) + " is one of " + at->second + ", too");
+          say(Rule::QT020, group.name,
+              "the target " + quote_name(target) + " is one of " + at->second + ", too");
       if (config.format == "mixed-precision" && !group.format_given && group.weights)
         say(Rule::QT215, group.name, "it has no format; " + group.format + " is inferred");
       if (!group.weights) continue;
       const Args& w = *group.weights;
       const bool mx = starts_with(group.format, "mxfp");
       if (mx && group.format_given && (w.group_size != 32 || (w.scale_dtype && *w.scale_dtype != DType::U8)))
-        say(Rule::QT064, group.name, group.format + " with groups of " + std::to_string(w.group_size) +
-                                         (w.scale_dtype ? " and scales of " + std::string(dtype_info(*w.scale_dtype).torch)
-                                                        : ""));
+        say(Rule::QT064, group.name,
+            group.format + " with groups of " + std::to_string(w.group_size) +
+                (w.scale_dtype ? " and scales of " + std::string(dtype_info(*w.scale_dtype).torch) : ""));
       const bool usual = w.group_size == 32 || w.group_size == 64 || w.group_size == 128;
       if (!w.is_float && w.strategy == ct::Strategy::kGroup && !usual)
         say(Rule::QT092, group.name, "groups of " + std::to_string(w.group_size) + " integers");
@@ -383,8 +370,8 @@ class Remarks {
     const bool one = config.groups.size() == 1 && config.groups.front().format_given;
     if (one && !config.format.empty() && config.format != "fakequant" && config.format != "mixed-precision" &&
         config.format != config.groups.front().format)
-      say(Rule::QT015, place(), "format is " + config.format + ", that of its only group " +
-                                    config.groups.front().format);
+      say(Rule::QT015, place(),
+          "format is " + config.format + ", that of its only group " + config.groups.front().format);
   }
 
   void of_cache() {
@@ -404,8 +391,9 @@ class Remarks {
     }
     for (const auto& [module, side] : sides)
       if (side != 3)
-        count(Rule::QT081, module, std::string(side == 1 ? "k_scale" : "v_scale") + " has no " +
-                                       (side == 1 ? "v_scale" : "k_scale"));
+        count(Rule::QT081, module,
+              std::string(side == 1 ? "k_scale" : "v_scale") + " has no " +
+                  (side == 1 ? "v_scale" : "k_scale"));
     if (!schemes_) return;
     if (schemes_->config().cache && !schemes_->config().cache->dynamic && sides.empty())
       say(Rule::QT082, place(), "kv_cache_scheme is static, and no k_scale is stored");
@@ -424,7 +412,8 @@ class Remarks {
 
 }  // namespace
 
-std::vector<QuantRemark> compressed_tensors_remarks(const Checkpoint& checkpoint, const LayoutReport& report) {
+std::vector<QuantRemark> compressed_tensors_remarks(const Checkpoint& checkpoint,
+                                                    const LayoutReport& report) {
   return Remarks(checkpoint, report).take();
 }
 

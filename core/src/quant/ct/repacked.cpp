@@ -60,7 +60,8 @@ Result<PackedCodes> pack_integers(const CodeForm& from, const PackRequest& reque
     return no_place("its scales are " + shape_text(scales.form.shape) + ", not " +
                     shape_text({groups, from.outputs}));
   if (!is_scale_float(scales.form.dtype))
-    return no_place("its scales are " + std::string(dtype_name(scales.form.dtype)) + ", not F16, BF16 or F32");
+    return no_place("its scales are " + std::string(dtype_name(scales.form.dtype)) +
+                    ", not F16, BF16 or F32");
   const std::string module = module_of_weight(request.name);
   PackedCodes packed;
   const auto add = [&](PlaneRole role, const char* name, PlaneForm form) -> CodePlane& {
@@ -94,8 +95,8 @@ Result<PackedCodes> pack_integers(const CodeForm& from, const PackRequest& reque
 Result<CodeForm> block_codes(OpenContext& context, const QuantMatch& match) {
   if (!match.detail) return no_place("its shape could not be read");
   const auto& layout = *static_cast<const Layout*>(match.detail.get());
-  const bool blocks = layout.sparse == Sparse::kNo && layout.code_dtype == DType::F8_E4M3 && layout.matrices == 1 &&
-                      layout.zeros == Zeros::kNone && match.block[0] != 0;
+  const bool blocks = layout.sparse == Sparse::kNo && layout.code_dtype == DType::F8_E4M3 &&
+                      layout.matrices == 1 && layout.zeros == Zeros::kNone && match.block[0] != 0;
   if (!blocks) return no_place("it has no scales by blocks");
   const TensorRef scale = *match.find("weight_scale");
   const TensorInfo &codes = context.checkpoint.info(match.weight), &scales = context.checkpoint.info(scale);
@@ -115,16 +116,18 @@ Result<CodeForm> block_codes(OpenContext& context, const QuantMatch& match) {
 Result<PackedCodes> pack_blocks(const CodeForm& from, const PackRequest& request) {
   const CodePlane &codes = *from.find(PlaneRole::kCodes), &scales = *from.find(PlaneRole::kScales);
   if (codes.form.packing != nullptr || codes.form.dtype != DType::F8_E4M3)
-    return no_place("its codes are " + std::string(dtype_name(codes.form.dtype)) + " in another order, not F8_E4M3");
+    return no_place("its codes are " + std::string(dtype_name(codes.form.dtype)) +
+                    " in another order, not F8_E4M3");
   if (from.block[0] == 0 || from.block[1] == 0) return no_place("it has no scales by blocks");
   const Shape grid{ceil_div(from.outputs, from.block[0]), ceil_div(from.inputs, from.block[1])};
   if (scales.form.packing != nullptr || !is_scale_float(scales.form.dtype) || scales.form.shape != grid)
     return no_place("its scales are " + std::string(dtype_name(scales.form.dtype)) + " " +
                     shape_text(scales.form.shape) + ", not F16, BF16 or F32 " + shape_text(grid));
   PackedCodes packed;
-  packed.planes = {
-      {.role = PlaneRole::kCodes, .form = codes.form, .name = request.name},
-      {.role = PlaneRole::kScales, .form = scales.form, .name = module_of_weight(request.name) + ".weight_scale"}};
+  packed.planes = {{.role = PlaneRole::kCodes, .form = codes.form, .name = request.name},
+                   {.role = PlaneRole::kScales,
+                    .form = scales.form,
+                    .name = module_of_weight(request.name) + ".weight_scale"}};
   return packed;
 }
 
@@ -134,7 +137,8 @@ Result<PackedCodes> pack_fp4(const CodeForm& from, const PackRequest& request) {
   if (from.find(PlaneRole::kPreScale) != nullptr)
     return no_place("it has a factor for each column (pre_quant_scale), which NVFP4 here has no place for");
   if (codes.form.dtype != DType::U8 || codes.form.shape != Shape{from.outputs, from.inputs / 2})
-    return no_place("its codes are " + std::string(dtype_name(codes.form.dtype)) + " " + shape_text(codes.form.shape));
+    return no_place("its codes are " + std::string(dtype_name(codes.form.dtype)) + " " +
+                    shape_text(codes.form.shape));
   if (scales.form.dtype != DType::F8_E4M3 || scales.form.shape != Shape{from.outputs, from.inputs / 16})
     return no_place("its scales are " + std::string(dtype_name(scales.form.dtype)) + " " +
                     shape_text(scales.form.shape) + ", not F8_E4M3 " +
@@ -142,9 +146,10 @@ Result<PackedCodes> pack_fp4(const CodeForm& from, const PackRequest& request) {
   if (global == nullptr || global->form.dtype != DType::F32) return no_place("it has no global scale of F32");
   const std::string module = module_of_weight(request.name);
   PackedCodes packed;
-  packed.planes = {{.role = PlaneRole::kCodes, .form = codes.form, .name = module + ".weight_packed"},
-                   {.role = PlaneRole::kScales, .form = scales.form, .name = module + ".weight_scale"},
-                   {.role = PlaneRole::kGlobal, .form = global->form, .name = module + ".weight_global_scale"}};
+  packed.planes = {
+      {.role = PlaneRole::kCodes, .form = codes.form, .name = module + ".weight_packed"},
+      {.role = PlaneRole::kScales, .form = scales.form, .name = module + ".weight_scale"},
+      {.role = PlaneRole::kGlobal, .form = global->form, .name = module + ".weight_global_scale"}};
   packed.planes.back().reciprocal = true;
   if (inputs == nullptr) return packed;
   if (inputs->form.dtype != DType::F32) return no_place("its input_scale is no F32");
@@ -173,8 +178,9 @@ Group group_of(const PackedModule& module) {
     group.weights = weights;
     group.format = "pack-quantized";
   } else {
-    const std::optional<Group> preset =
-        find_preset(module.kind == CodeKind::kFp8 ? "FP8_BLOCK" : module.inputs ? "NVFP4" : "NVFP4A16");
+    const std::optional<Group> preset = find_preset(module.kind == CodeKind::kFp8 ? "FP8_BLOCK"
+                                                    : module.inputs               ? "NVFP4"
+                                                                                  : "NVFP4A16");
     group = *preset;
     if (module.kind == CodeKind::kFp8) std::copy_n(module.block, 2, group.weights->block);
   }
@@ -210,9 +216,14 @@ Result<std::string> describe_repacked(const PackedModel& model, const JsonValue*
 
 }  // namespace
 
-const CodeLayout kPackCodes{.kind = CodeKind::kInteger, .pack = pack_integers, .config = describe_repacked, .refuses_extras = true};
-const CodeLayout kBlockCodes{
-    .kind = CodeKind::kFp8, .codes = block_codes, .pack = pack_blocks, .config = describe_repacked, .refuses_extras = true};
-const CodeLayout kNvfp4Codes{.kind = CodeKind::kFp4, .pack = pack_fp4, .config = describe_repacked, .refuses_extras = true};
+const CodeLayout kPackCodes{
+    .kind = CodeKind::kInteger, .pack = pack_integers, .config = describe_repacked, .refuses_extras = true};
+const CodeLayout kBlockCodes{.kind = CodeKind::kFp8,
+                             .codes = block_codes,
+                             .pack = pack_blocks,
+                             .config = describe_repacked,
+                             .refuses_extras = true};
+const CodeLayout kNvfp4Codes{
+    .kind = CodeKind::kFp4, .pack = pack_fp4, .config = describe_repacked, .refuses_extras = true};
 
 }  // namespace tftf::ct

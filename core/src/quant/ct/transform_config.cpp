@@ -16,7 +16,8 @@ Error transform_fault(std::string what) {
 }
 
 template <size_t N>
-Result<void> check_keys(const JsonValue& object, const std::string_view (&keys)[N], const std::string& place) {
+Result<void> check_keys(const JsonValue& object, const std::string_view (&keys)[N],
+                        const std::string& place) {
   if (!object.is_object()) return transform_fault(place + " is " + object.brief() + ", not an object.");
   for (const auto& [key, member] : object.members)
     if (std::find(std::begin(keys), std::end(keys), key) == std::end(keys))
@@ -32,7 +33,8 @@ Result<OrderedJson> one_or_more(const JsonValue* value, const std::string& place
     out.push_back(value->text);
     return out;
   }
-  if (!value->is_array()) return transform_fault(place + " is " + value->brief() + ", not a list of strings.");
+  if (!value->is_array())
+    return transform_fault(place + " is " + value->brief() + ", not a list of strings.");
   for (const JsonValue& one : value->elements) {
     if (!one.is_string()) return transform_fault(place + " holds " + one.brief() + ", not a string.");
     out.push_back(one.text);
@@ -100,7 +102,8 @@ Result<OrderedJson> parse_transform(const JsonValue& value, const std::string& p
     std::string_view name = given->is_string() ? std::string_view(given->text) : "";
     if (name.starts_with("torch.")) name.remove_prefix(6);
     const auto dtype = find_torch_dtype(name);
-    if (!dtype) return transform_fault(place + ".precision is " + given->brief() + ", which is no dtype of torch.");
+    if (!dtype)
+      return transform_fault(place + ".precision is " + given->brief() + ", which is no dtype of torch.");
     precision = "torch." + std::string(dtype_info(*dtype).torch);
   }
   OrderedJson out;

@@ -51,7 +51,8 @@ Section find_section(const JsonValue& root) {
 std::string older_format(const Group& group) {
   const Args& w = *group.weights;
   if (w.is_float && w.bits == 4) return w.group_size == 32 ? "mxfp4-pack-quantized" : "nvfp4-pack-quantized";
-  if (!group.inputs) return !w.is_float && (w.bits == 4 || w.bits == 8) ? "pack-quantized" : "naive-quantized";
+  if (!group.inputs)
+    return !w.is_float && (w.bits == 4 || w.bits == 8) ? "pack-quantized" : "naive-quantized";
   return w.is_float ? "float-quantized" : "int-quantized";
 }
 
@@ -106,9 +107,15 @@ Result<void> check_scheme(const std::string& file, const WrittenScheme& scheme) 
 }
 
 // Whether it is one of the names of a fused layer's parts, and their common name.
-constexpr std::pair<std::string_view, std::string_view> kFused[] = {
-    {"q_proj", "qkv"},  {"k_proj", "qkv"}, {"v_proj", "qkv"}, {"gate_proj", "gate_up"}, {"up_proj", "gate_up"},
-    {"w1", "w13"},      {"w3", "w13"},     {"q_a_proj", "qkv_a"}, {"kv_a_proj_with_mqa", "qkv_a"}};
+constexpr std::pair<std::string_view, std::string_view> kFused[] = {{"q_proj", "qkv"},
+                                                                    {"k_proj", "qkv"},
+                                                                    {"v_proj", "qkv"},
+                                                                    {"gate_proj", "gate_up"},
+                                                                    {"up_proj", "gate_up"},
+                                                                    {"w1", "w13"},
+                                                                    {"w3", "w13"},
+                                                                    {"q_a_proj", "qkv_a"},
+                                                                    {"kv_a_proj_with_mqa", "qkv_a"}};
 
 }  // namespace
 
@@ -120,10 +127,11 @@ Result<WrittenScheme> read_scheme(const std::string& word, const std::string* te
     std::optional<Group> preset = find_preset(word);
     if (!preset) {
       std::string known;
-      for (const std::string_view name : preset_names()) known += (known.empty() ? "" : ", ") + std::string(name);
+      for (const std::string_view name : preset_names())
+        known += (known.empty() ? "" : ", ") + std::string(name);
       return Error{.code = ErrorCode::kUsage,
-                   .message = "--scheme " + quote_name(word) + " is neither a file nor a preset; presets are " +
-                              known + ".",
+                   .message = "--scheme " + quote_name(word) +
+                              " is neither a file nor a preset; presets are " + known + ".",
                    .expected = known,
                    .found = word};
     }
@@ -135,7 +143,8 @@ Result<WrittenScheme> read_scheme(const std::string& word, const std::string* te
     return scheme;
   }
   const JsonDocument document = parse_json(*text, JsonDialect::kPython);
-  if (document.error) return scheme_fault(word, "it is not valid JSON: " + escape_text(document.error->detail) + ".");
+  if (document.error)
+    return scheme_fault(word, "it is not valid JSON: " + escape_text(document.error->detail) + ".");
   if (!document.root.is_object()) return scheme_fault(word, "it is no JSON object.");
   const Section section = find_section(document.root);
   if (section.quantization == nullptr && section.sparsity == nullptr)

@@ -172,7 +172,11 @@ void announce(const Announcement& what, const AdapterToolRequest& request, Adapt
               PlanBuilder& builder, Account& account) {
   if (what.input != nullptr) file.metadata = output_metadata(what.input->checkpoint(), true, true);
   if (file.metadata.empty()) file.metadata.emplace_back("format", "pt");
+  // cloneofsimo's files keep the rank of each module there.
+  std::map<std::string, uint64_t> ranks;
+  for (const ConfiguredModule& module : what.modules) ranks.emplace(module.path + ":rank", module.rank);
   for (auto& [key, value] : file.metadata) {
+    if (const auto rank = ranks.find(key); rank != ranks.end()) value = std::to_string(rank->second);
     if (key == "ss_network_dim")
       value =
           one_for_all(what.modules, [](const ConfiguredModule& m) { return static_cast<double>(m.rank); });

@@ -136,8 +136,8 @@ TEST_CASE("fields are packed along rows and columns as the library packs them") 
         const uint64_t row_bytes = ct::packed_words(columns, width, false) * 4;
         got.assign(rows * row_bytes, '\0');
         for (uint64_t r = 0; r < rows; ++r)
-          ct::pack_row(reinterpret_cast<const int8_t*>(codes.bytes.data()) + (m * rows + r) * columns, columns, width,
-                       false, reinterpret_cast<std::byte*>(got.data()) + r * row_bytes);
+          ct::pack_row(reinterpret_cast<const int8_t*>(codes.bytes.data()) + (m * rows + r) * columns,
+                       columns, width, false, reinterpret_cast<std::byte*>(got.data()) + r * row_bytes);
       }
       REQUIRE(got.size() == words * 4);
       CHECK(std::memcmp(got.data(), packed.bytes.data() + m * words * 4, got.size()) == 0);
@@ -150,7 +150,8 @@ TEST_CASE("fields are packed along rows and columns as the library packs them") 
 TEST_CASE("of four elements the two are kept that the library's search keeps") {
   // By its own algorithm over values that tie: computed by hand for none and one.
   CHECK(ct::kept_of_four(0b0000) == 0b1100);
-  for (const uint32_t two : {0b0011u, 0b0101u, 0b1001u, 0b0110u, 0b1010u, 0b1100u}) CHECK(ct::kept_of_four(two) == two);
+  for (const uint32_t two : {0b0011u, 0b0101u, 0b1001u, 0b0110u, 0b1010u, 0b1100u})
+    CHECK(ct::kept_of_four(two) == two);
   for (const uint32_t one : {0b0001u, 0b0010u, 0b0100u, 0b1000u}) {
     const uint32_t kept = ct::kept_of_four(one);
     CHECK((kept & one) == one);
@@ -160,8 +161,8 @@ TEST_CASE("of four elements the two are kept that the library's search keeps") {
 }
 
 TEST_CASE("marlin-24 is refused where its own compressor refuses it") {
-  const JsonDocument cases =
-      parse_json(tftf_test::read_data("/golden/compressed-tensors/marlin24_rejections.json"), JsonDialect::kPython);
+  const JsonDocument cases = parse_json(
+      tftf_test::read_data("/golden/compressed-tensors/marlin24_rejections.json"), JsonDialect::kPython);
   REQUIRE_FALSE(cases.error);
   const std::string module = "m";
   for (const JsonValue& one : cases.root.elements) {
@@ -171,8 +172,12 @@ TEST_CASE("marlin-24 is refused where its own compressor refuses it") {
     Result<ct::Args> args = ct::parse_args(*one.get("args"));
     REQUIRE(args);
     if (args->bits == 8) args->bits = 4;
-    const ct::CodingRequest request{module, static_cast<uint64_t>(*one.integer("rows")),
-                                    static_cast<uint64_t>(*one.integer("cols")), DType::F16, "marlin-24", &*args};
+    const ct::CodingRequest request{module,
+                                    static_cast<uint64_t>(*one.integer("rows")),
+                                    static_cast<uint64_t>(*one.integer("cols")),
+                                    DType::F16,
+                                    "marlin-24",
+                                    &*args};
     const Result<Encoded> encoded = ct::plan_marlin(request);
     REQUIRE_FALSE(encoded.ok());
     CHECK(encoded.error().tensor == "m.weight");
