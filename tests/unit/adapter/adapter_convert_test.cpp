@@ -71,8 +71,9 @@ Converted convert(const HeaderModel& model, const AdapterConvertOptions& options
   INFO((made.ok() ? "" : made.error().message));
   REQUIRE(made.ok());
   Converted out;
-  for (const auto& file : made->files)
-    for (const AdapterRecipe& recipe : file.tensors) {
+  for (auto& file : made->files)
+    for (AdapterRecipe& recipe : file.tensors) {
+      number_sources(recipe);
       std::string bytes(static_cast<size_t>(recipe.rows * recipe.cols * sizeof(float)), '\0');
       if (recipe.literal) {
         bytes = *recipe.literal;

@@ -57,13 +57,15 @@ Result<Fitted> fit(const MemoryModel& model, const Checkpoint* base, FitOptions 
         std::vector<std::string> data;
         for (const TensorRef source : recipe_sources(recipe)) {
           const TensorInfo& info = adapter->info(source);
-          data.push_back(model.files.at(kWeightsFile)
-                             .substr(adapter->shards[0].header.data_offset() + info.begin, info.bytes()));
+          data.push_back(
+              model.files.at(kWeightsFile)
+                  .substr(static_cast<size_t>(adapter->shards[0].header.data_offset() + info.begin),
+                          static_cast<size_t>(info.bytes())));
         }
         std::vector<Bytes> sources;
         for (const std::string& bytes : data) sources.push_back(as_bytes(std::string_view(bytes)));
         TestTensor out{recipe.name, recipe.dtype, recipe.shape,
-                       std::string(recipe.rows * recipe.cols * 4, 'x')};
+                       std::string(static_cast<size_t>(recipe.rows * recipe.cols * 4), 'x')};
         // In two goes, as tiles do.
         const uint64_t half = recipe.rows / 2;
         auto* to = reinterpret_cast<std::byte*>(out.bytes.data());
@@ -78,7 +80,8 @@ Result<Fitted> fit(const MemoryModel& model, const Checkpoint* base, FitOptions 
     }
     for (const ReadRequest& wanted : scans.want())
       scans.supply(wanted, as_bytes(std::string_view(model.files.at(wanted.file))
-                                        .substr(wanted.range.offset, wanted.range.length)));
+                                        .substr(static_cast<size_t>(wanted.range.offset),
+                                                static_cast<size_t>(wanted.range.length))));
   }
   FAIL("it never ends");
   return Error{};
@@ -102,7 +105,8 @@ Checkpoint base_of(const std::string& type, const std::vector<std::pair<std::str
   model.files["config.json"] = json{{"model_type", type}}.dump();
   std::vector<TestTensor> made;
   for (const auto& [name, shape] : tensors)
-    made.push_back({name, DType::BF16, shape, std::string(2 * *element_count(shape), '\0')});
+    made.push_back(
+        {name, DType::BF16, shape, std::string(static_cast<size_t>(2 * *element_count(shape)), '\0')});
   model.files["model.safetensors"] = model_file(made);
   auto checkpoint = read_from_memory(model, model.folder(), {.mode = ReadMode::kTransform});
   REQUIRE(checkpoint.ok());

@@ -214,7 +214,7 @@ TEST_CASE("CF060: names of transformers 5 where released files have others") {
 }
 
 TEST_CASE("CF061: experts of both forms, or without a part") {
-  const json type = {{"model_type", "qwen3_moe"}};
+  const json type = {{"model_type", "afmoe"}};
   const std::string path = "model.layers.0.mlp.experts";
   const auto experts = [&](const std::string& but) {
     std::vector<LintTensor> tensors;

@@ -57,13 +57,13 @@ TransformResult grafted(Result<TransformResult> result) {
   return *std::move(result);
 }
 
-Texts names_of(const TransformResult& result) {
+Texts grafted_names(const TransformResult& result) {
   Texts names;
   for (const TestTensor& tensor : tensors_of(result.files.at(kGraftShard))) names.push_back(tensor.name);
   return names;
 }
 
-std::string bytes_in(const TransformResult& result, const std::string& name) {
+std::string grafted_bytes(const TransformResult& result, const std::string& name) {
   for (const TestTensor& tensor : tensors_of(result.files.at(kGraftShard)))
     if (tensor.name == name) return tensor.bytes;
   return "none";
@@ -73,7 +73,7 @@ JsonValue config_in(const TransformResult& result) {
   return parse_json(result.files.at("config.json"), JsonDialect::kPython).root;
 }
 
-void check_refused(const Result<TransformResult>& result, ErrorCode code, const std::string& says) {
+void check_graft_refused(const Result<TransformResult>& result, ErrorCode code, const std::string& says) {
   REQUIRE_FALSE(result.ok());
   INFO(result.error().message);
   CHECK(result.error().code == code);
@@ -97,8 +97,8 @@ MemoryModel whole_source() {
 TEST_CASE("graft takes what the model lacks, behind its own tensors, and says where it is from") {
   const TransformResult result =
       grafted(graft(graft_folder(kPlainType, {kEmbed}), whole_source(), {"missing"}));
-  CHECK(names_of(result) == Texts{kEmbed.name, kHead.name, kMtp.name, kNorm.name});
-  CHECK(bytes_in(result, kMtp.name) == kMtp.bytes);
+  CHECK(grafted_names(result) == Texts{kEmbed.name, kHead.name, kMtp.name, kNorm.name});
+  CHECK(grafted_bytes(result, kMtp.name) == kMtp.bytes);
   CHECK(config_in(result).integer("num_nextn_predict_layers") == 1);
   REQUIRE(result.account.grafts.size() == 1);
   const Account::Graft& told = result.account.grafts[0];
@@ -113,7 +113,7 @@ TEST_CASE("graft takes what the model lacks, behind its own tensors, and says wh
 
 TEST_CASE("graft copies exactly, with a warning, where nothing is missing") {
   const TransformResult result = grafted(graft(whole_source(), whole_source(), {"missing"}));
-  CHECK(names_of(result).size() == 4);
+  CHECK(grafted_names(result).size() == 4);
   CHECK(result.account.warnings.size() == 1);
   CHECK(result.account.grafts[0].taken == 0);
 }
@@ -122,18 +122,20 @@ TEST_CASE("graft by name: exclude takes away, replace removes, other names are r
   const MemoryModel model = graft_folder(kPlainType, {kEmbed, bf16(kHead.name, {4, 4}, 9)});
   const TransformResult some =
       grafted(graft(model, whole_source(), {"include", "model.layers.1.*", "exclude", "*.enorm.*"}));
-  CHECK(names_of(some).back() == kMtp.name);
+  CHECK(grafted_names(some).back() == kMtp.name);
   CHECK(some.account.grafts[0].skipped.size() == 1);
   const TransformResult replaced = grafted(graft(model, whole_source(), {"include", kHead.name, "replace"}));
-  CHECK(bytes_in(replaced, kHead.name) == kHead.bytes);
+  CHECK(grafted_bytes(replaced, kHead.name) == kHead.bytes);
   CHECK(replaced.account.grafts[0].replaced == 1);
   CHECK(replaced.account.dropped[0].reason == "replaced");
-  check_refused(graft(model, whole_source(), {"include", kHead.name}), ErrorCode::kRefusedCollision,
-                "--replace");
-  check_refused(graft(model, whole_source(), {"include", "mtp.*"}), ErrorCode::kRefusedMissing, "no tensor");
-  check_refused(graft(model, whole_source(), {}), ErrorCode::kUsage, "--missing");
-  check_refused(graft(model, whole_source(), {"missing", "include", "a"}), ErrorCode::kUsage, "--include");
-  check_refused(graft(model, whole_source(), {"missing", "replace"}), ErrorCode::kUsage, "--replace");
+  check_graft_refused(graft(model, whole_source(), {"include", kHead.name}), ErrorCode::kRefusedCollision,
+                      "--replace");
+  check_graft_refused(graft(model, whole_source(), {"include", "mtp.*"}), ErrorCode::kRefusedMissing,
+                      "no tensor");
+  check_graft_refused(graft(model, whole_source(), {}), ErrorCode::kUsage, "--missing");
+  check_graft_refused(graft(model, whole_source(), {"missing", "include", "a"}), ErrorCode::kUsage,
+                      "--include");
+  check_graft_refused(graft(model, whole_source(), {"missing", "replace"}), ErrorCode::kUsage, "--replace");
 }
 
 TEST_CASE("graft leaves a tied head, and unties it when it is named") {
@@ -144,7 +146,7 @@ TEST_CASE("graft leaves a tied head, and unties it when it is named") {
   CHECK(left.account.grafts[0].taken == 0);
   CHECK(left.account.grafts[0].skipped[0].names == Texts{kHead.name});
   const TransformResult named = grafted(graft(model, whole_source(), {"include", "lm_head.*"}));
-  CHECK(bytes_in(named, kHead.name) == kHead.bytes);
+  CHECK(grafted_bytes(named, kHead.name) == kHead.bytes);
   CHECK_FALSE(config_in(named).find("tie_word_embeddings")->is_true());
 }
 
@@ -154,8 +156,8 @@ TEST_CASE("graft casts floats, and nothing else") {
       {kEmbed, {"a", DType::F32, {2}, f32_bytes({1.0f, -2.5f})}, {"n", DType::I64, {1}, random_bytes(8, 1)}});
   const TransformResult result =
       grafted(graft(graft_folder(kPlainType, {kEmbed}), source, {"missing", "dtype", "bfloat16"}));
-  CHECK(bytes_in(result, "a") == u16_bytes({0x3F80, 0xC020}));
-  CHECK(bytes_in(result, "n") == random_bytes(8, 1));
+  CHECK(grafted_bytes(result, "a") == u16_bytes({0x3F80, 0xC020}));
+  CHECK(grafted_bytes(result, "n") == random_bytes(8, 1));
   CHECK(result.account.grafts[0].converted == 1);
 }
 
@@ -182,26 +184,26 @@ TEST_CASE("graft keeps codes where the model's configuration reads them, else de
   const std::string module = "model.layers.1.eh_proj.weight";
   const MemoryModel plain =
       graft_folder(kPlainType, {bf16("model.layers.0.self_attn.o_proj.weight", {4, 4}, 1)});
-  check_refused(graft(plain, source, {"missing"}), ErrorCode::kRefusedUnsupported, "--dtype");
-  check_refused(graft(plain, source, {"include", module, "dtype", "bfloat16"}), ErrorCode::kRefusedMissing,
-                "part");
+  check_graft_refused(graft(plain, source, {"missing"}), ErrorCode::kRefusedUnsupported, "--dtype");
+  check_graft_refused(graft(plain, source, {"include", module, "dtype", "bfloat16"}),
+                      ErrorCode::kRefusedMissing, "part");
   const TransformResult floats = grafted(graft(plain, source, {"missing", "dtype", "bfloat16"}));
-  CHECK(names_of(floats).back() == module);
-  CHECK(bytes_in(floats, module) == u16_bytes(std::vector<uint16_t>(16, 0x4080)));  // 2 * 2
+  CHECK(grafted_names(floats).back() == module);
+  CHECK(grafted_bytes(floats, module) == u16_bytes(std::vector<uint16_t>(16, 0x4080)));  // 2 * 2
   CHECK(floats.files.count("config.json") == 0);
 
   const MemoryModel quantised = fp8_folder(kFp8Type, {});
   const TransformResult kept = grafted(graft(quantised, source, {"missing"}));
-  CHECK(bytes_in(kept, module) == std::string(16, 0x40));
+  CHECK(grafted_bytes(kept, module) == std::string(16, 0x40));
   CHECK(kept.account.left_quantised == 2);
   const TransformResult both =
       grafted(graft(quantised, source, {"missing"}, {}, {{"dequant", {{"dtype", {"bfloat16"}}}}}));
-  CHECK(bytes_in(both, module) == bytes_in(floats, module));
+  CHECK(grafted_bytes(both, module) == grafted_bytes(floats, module));
   CHECK(config_in(both).find("quantization_config") == nullptr);
   const std::string other = R"({"model_type": "deepseek_v3", "num_hidden_layers": 1,
       "quantization_config": {"quant_method": "fp8", "weight_block_size": [2, 4]}})";
-  check_refused(graft(fp8_folder(other, {}), source, {"missing"}), ErrorCode::kRefusedUnsupported,
-                "weight_block_size");
+  check_graft_refused(graft(fp8_folder(other, {}), source, {"missing"}), ErrorCode::kRefusedUnsupported,
+                      "weight_block_size");
 }
 
 TEST_CASE("graft names plain weights in the quantised model's list, or refuses where there is none") {
@@ -216,11 +218,11 @@ TEST_CASE("graft names plain weights in the quantised model's list, or refuses w
   CHECK(list->elements[1].text == "model.layers.1.eh_proj");
   const std::string gptq =
       R"({"model_type": "deepseek_v3", "quantization_config": {"quant_method": "gptq", "bits": 4}})";
-  check_refused(graft(graft_folder(gptq, {kEmbed}), source, {"missing"}), ErrorCode::kRefusedUnsupported,
-                "gptq");
+  check_graft_refused(graft(graft_folder(gptq, {kEmbed}), source, {"missing"}),
+                      ErrorCode::kRefusedUnsupported, "gptq");
   // A vector needs no entry.
   const TransformResult norm = grafted(graft(graft_folder(gptq, {kEmbed}), source, {"include", kNorm.name}));
-  CHECK(names_of(norm).back() == kNorm.name);
+  CHECK(grafted_names(norm).back() == kNorm.name);
 }
 
 TEST_CASE("graft takes the files of a tower along where the model has none") {
@@ -239,11 +241,11 @@ TEST_CASE("graft takes the files of a tower along where the model has none") {
 
 TEST_CASE("graft refuses unrelated models, and takes names as they are for types without layouts") {
   const MemoryModel llama = graft_folder(R"({"model_type": "llama"})", {kEmbed});
-  check_refused(graft(llama, whole_source(), {"missing"}), ErrorCode::kRefusedUnsupported, "llama");
+  check_graft_refused(graft(llama, whole_source(), {"missing"}), ErrorCode::kRefusedUnsupported, "llama");
   const MemoryModel same = graft_folder(R"({"model_type": "llama"})", {kEmbed, kHead});
-  CHECK(names_of(grafted(graft(llama, same, {"missing"}))) == Texts{kEmbed.name, kHead.name});
-  check_refused(graft(graft_folder("", {kEmbed}), graft_folder("", {kHead}), {"missing"}),
-                ErrorCode::kRefusedMissing, "--model-type");
+  CHECK(grafted_names(grafted(graft(llama, same, {"missing"}))) == Texts{kEmbed.name, kHead.name});
+  check_graft_refused(graft(graft_folder("", {kEmbed}), graft_folder("", {kHead}), {"missing"}),
+                      ErrorCode::kRefusedMissing, "--model-type");
   CHECK(grafted(graft(graft_folder("", {kEmbed}), graft_folder("", {kHead}),
                       {"missing", "model-type", "qwen3_moe"}))
             .account.grafts[0]
@@ -265,14 +267,14 @@ TEST_CASE("graft brings names and experts to those of the model") {
   const TransformResult result =
       grafted(graft(graft_folder(type, split), graft_folder(type, fused), {"missing"}));
   const std::string to = "model.layers.1.block_sparse_moe.";
-  CHECK(names_of(result).size() == 14);
-  CHECK(bytes_in(result, to + "gate.weight") == fused[2].bytes);
-  CHECK(bytes_in(result, to + "experts.1.w2.weight") == fused[0].bytes.substr(16));
-  CHECK(bytes_in(result, to + "experts.1.w3.weight") == fused[1].bytes.substr(32 + 16));
+  CHECK(grafted_names(result).size() == 14);
+  CHECK(grafted_bytes(result, to + "gate.weight") == fused[2].bytes);
+  CHECK(grafted_bytes(result, to + "experts.1.w2.weight") == fused[0].bytes.substr(16));
+  CHECK(grafted_bytes(result, to + "experts.1.w3.weight") == fused[1].bytes.substr(32 + 16));
   const TransformResult other =
       grafted(graft(graft_folder(type, fused), graft_folder(type, split), {"missing"}));
-  CHECK(names_of(other).size() == 6);
-  CHECK(bytes_in(other, "model.layers.0.mlp.experts.down_proj") == split[1].bytes + split[4].bytes);
+  CHECK(grafted_names(other).size() == 6);
+  CHECK(grafted_bytes(other, "model.layers.0.mlp.experts.down_proj") == split[1].bytes + split[4].bytes);
 }
 
 TEST_CASE("graft puts a text model back into its wrapper") {
@@ -288,22 +290,22 @@ TEST_CASE("graft puts a text model back into its wrapper") {
   const std::vector<TestTensor> tuned = {bf16("lm_head.weight", {4, 4}, 4),
                                          bf16("model.norm.weight", {4}, 5)};
   const TransformResult result = grafted(graft(graft_folder(text, tuned), source, {"missing"}));
-  CHECK(names_of(result) ==
+  CHECK(grafted_names(result) ==
         Texts{"language_model.lm_head.weight", "language_model.model.norm.weight", "vision_tower.a.weight"});
-  CHECK(bytes_in(result, "language_model.model.norm.weight") == tuned[1].bytes);
+  CHECK(grafted_bytes(result, "language_model.model.norm.weight") == tuned[1].bytes);
   const JsonValue config = config_in(result);
   CHECK(config.string("model_type") == "llava");
   CHECK(config.string("dtype") == "bfloat16");
   CHECK(config.find("text_config")->number("rope_theta") == 5.0);
   CHECK(config.find("text_config")->string("model_type") == "llama");
-  check_refused(graft(graft_folder(text, {bf16("classifier.weight", {2, 2}, 1)}), source, {"missing"}),
-                ErrorCode::kRefusedMissing, "classifier");
+  check_graft_refused(graft(graft_folder(text, {bf16("classifier.weight", {2, 2}, 1)}), source, {"missing"}),
+                      ErrorCode::kRefusedMissing, "classifier");
 }
 
 TEST_CASE("graft stands in a chain") {
   const TransformResult result = grafted(graft(
       graft_folder(kPlainType, {kEmbed}), whole_source(), {"missing"}, {{"filter", {{"include", {"x"}}}}},
       {{"rename", {{"rule", {"^model\\.", ""}}}}, {"cast", {{"dtype", {"float32"}}}}}));
-  CHECK(names_of(result) ==
+  CHECK(grafted_names(result) ==
         Texts{"lm_head.weight", "embed_tokens.weight", "layers.1.eh_proj.weight", "layers.1.enorm.weight"});
 }

@@ -41,10 +41,10 @@ std::string_view part_of(const ExpertKind& kind, ExpertName::Part part) {
   return part == ExpertName::Part::kGate ? kind.gate : part == ExpertName::Part::kUp ? kind.up : kind.down;
 }
 
-// What is wrong with the experts of a container, a phrase; empty: nothing.
-std::string fault_of(const ExpertsSeen& seen) {
+// What is wrong with the experts of a container, a phrase; empty: nothing. `whole`: single experts are to be whole.
+std::string fault_of(const ExpertsSeen& seen, bool whole) {
   if (seen.fused && !seen.parts.empty()) return "holds experts one by one beside tensors of all of them";
-  if (seen.parts.empty()) return "";
+  if (seen.parts.empty() || !whole) return "";
   std::set<std::string> suffixes;
   for (const auto& [key, numbers] : seen.parts) suffixes.insert(key.second);
   for (const std::string& suffix : suffixes) {
@@ -83,7 +83,7 @@ void check_expert_parts(Diagnostics& out, const ModelFacts& facts, const ModelEn
   std::string first, detail;
   uint64_t count = 0;
   for (const auto& [path, seen] : containers) {
-    std::string fault = fault_of(seen);
+    std::string fault = fault_of(seen, !facts.has_family);  // a family's table tells what is missing
     if (fault.empty() || count++ > 0) continue;
     first = path;
     detail = std::move(fault);
