@@ -14,16 +14,18 @@ import tempfile
 
 INPUTS = 'tests/golden/tftf/inputs/'
 SAMPLE = 'docs/sample/qwen3-tiny-fp8'
+EXPERTS = 'tests/golden/experts/models/mixtral-v4'
 LINT_CASES = 'tests/golden/safetensors/cases/'
 GRAFT = 'tests/golden/experts/models/'
 MERGE = ['merge-lora', '-b', INPUTS + 'base_f32', '-a', INPUTS + 'ad_basic', '-o', 'OUT']
 CASES = {
     'error': [['tftf', 'info', 'not-there'], ['tftf', *MERGE[:4], INPUTS + 'ad_badshape', '-o', 'OUT']],
-    'info': [['tftf', 'info', SAMPLE], ['tftf', 'info', INPUTS + 'ad_basic']],
+    'info': [['tftf', 'info', EXPERTS], ['tftf', 'info', SAMPLE], ['tftf', 'info', INPUTS + 'ad_basic']],
     'lint': [['tftf-lint', SAMPLE], ['tftf-lint', INPUTS + 'ad_badshape'], ['tftf-lint', INPUTS + 'ad_basic'],
              ['tftf-lint', LINT_CASES], ['tftf-lint', SAMPLE, INPUTS + 'ad_badshape'],
              ['tftf-lint', '--baseline', 'BASELINE', 'LINKS'], ['tftf-lint', SAMPLE, 'LINKS']],
-    'account': [['tftf', 'dequant-fp8', '-i', SAMPLE, '-o', 'OUT'], ['tftf', *MERGE, '--dry-run'],
+    'account': [['tftf', 'convert', '-i', EXPERTS, '-o', 'OUT', '--to', 'transformers-5', '--dry-run'],
+                ['tftf', 'dequant-fp8', '-i', SAMPLE, '-o', 'OUT'], ['tftf', *MERGE, '--dry-run'],
                 ['tftf', 'adapter', 'convert', '-i', 'tests/golden/adapters/inputs/kohya_dora.safetensors', '--to', 'peft',
                  '-o', 'OUT'],
                 ['tftf', 'adapter', 'resize', '-i', 'tests/golden/adapters/inputs/resize_f32.safetensors', '--rank', '2',
