@@ -14,8 +14,7 @@ namespace tftf::wasm {
 
 class Model {
  public:
-  explicit Model(Checkpoint checkpoint)
-      : checkpoint_(std::make_shared<Checkpoint>(std::move(checkpoint))) {}
+  explicit Model(Checkpoint checkpoint) : checkpoint_(std::make_shared<Checkpoint>(std::move(checkpoint))) {}
 
   const Checkpoint& checkpoint() const { return *checkpoint_; }
   // Once, before anything is planned with it: what operations take from others becomes part of it.

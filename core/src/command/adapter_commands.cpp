@@ -73,6 +73,7 @@ constexpr CommandOption kResizeOptions[] = {
     kConvRank,
     {.name = "method",
      .kind = OptionKind::kChoice,
+     .shows = "sv_ratio|sv_cumulative|sv_fro",
      .help = "Choose each module's rank by its singular values: those above the largest / P, or as many as "
              "reach the share P of their sum or of their norm, and one more",
      .choices = kRankMethods},
@@ -103,6 +104,7 @@ constexpr CommandOption kCombineOptions[] = {
      .check = check_weight},
     {.name = "mode",
      .kind = OptionKind::kChoice,
+     .shows = "concat|svd|linear",
      .help =
          "concat: exact, the ranks add up; svd: the best result of --rank; linear: the factors themselves "
          "are added, as PEFT does it, which is no sum of the adapters",
@@ -139,6 +141,7 @@ constexpr CommandOption kExtractOptions[] = {
     kConvRank,
     {.name = "to",
      .kind = OptionKind::kChoice,
+     .shows = "peft|kohya",
      .help = "Family of the adapter (peft)",
      .choices = kExtractFamilies},
     {.name = "allow-partial",

@@ -6,8 +6,8 @@
 
 #include "lint/adapter/adapter_rules.h"
 #include "lint/adapter/base_model.h"
-#include "lint/config/base_parts.h"
 #include "lint/colibri/rules.h"
+#include "lint/config/base_parts.h"
 #include "lint/file_names.h"
 #include "lint/header/header_facts.h"
 #include "lint/index/folder_rules.h"

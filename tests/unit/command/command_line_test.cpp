@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "tftf/adapter/convert.h"
 #include "tftf/command/help.h"
 
 using namespace tftf;
@@ -56,7 +57,9 @@ std::string sound_value(const CommandOption& option) {
   }
   if (option.shows == "HEIGHTxWIDTH") return "3x4";
   if (option.shows == "BEGIN:END") return "3:4";
-  if (option.shows == "N|e8" || option.shows == "LIST") return "4";
+  if (option.shows == "N|e8" || option.shows == "LIST" || option.shows == "W") return "4";
+  if (option.name == "from" && option.check != nullptr) return "peft";
+  if (option.name == "base-family") return std::string(adapter_base_families()[0]);
   return "word";
 }
 
@@ -150,7 +153,7 @@ TEST_CASE("every command that is nearly spelt right is found") {
     words.back() = name.substr(0, 1) + name.substr(2);
     INFO(words.back());
     CHECK(says(words, "did you mean " + name + "?"));
-    CHECK(says(words, words.size() > 1 ? "(see tftf colibri --help)." : "(see tftf --help)."));
+    CHECK(says(words, words.size() > 1 ? "(see tftf " + words[0] + " --help)." : "(see tftf --help)."));
   }
   CHECK(says({"classify"}, "did you mean colibri classify?"));
   CHECK_FALSE(says({"xyzzy"}, "did you mean"));
@@ -214,7 +217,7 @@ TEST_CASE("sizes and numbers of every option are checked") {
     // All of a row is a group, too.
     if (command.name() == "quantize" && option.name == "group-size") wrong = {"-2", "x", "", "1.5"};
     if (option.kind == OptionKind::kNumber) wrong = {"x", "", "nan", "inf"};
-    if (option.check != nullptr) wrong = {"", "x", "-1"};
+    if (option.check != nullptr) wrong = {"", "x", "1x"};
     if (option.kind == OptionKind::kChoice) wrong = {"", "no such"};
     for (const std::string& value : wrong) {
       INFO(value);

@@ -125,6 +125,13 @@ inline Check info_document() {
                                     return v.is_string() || v.is_number() ? std::string() : "is no number";
                                   })},
                                  {"missing", list_of(is_text())}}))},
+       {"names",
+        or_null(object(
+            {{"layout", is_text()}, {"to_transformers_4", is_count()}, {"to_transformers_5", is_count()}}))},
+       {"experts", or_null(object({{"form", one_of({"fused", "split", "both"})},
+                                   {"split", is_count()},
+                                   {"fused", is_count()},
+                                   {"mixed", is_count()}}))},
        {"folded", list_of(object({{"pattern", is_text()},
                                   {"count", is_count()},
                                   {"dtype", is_text()},

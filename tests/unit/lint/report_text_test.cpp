@@ -41,26 +41,26 @@ TEST_CASE("the text report groups by file and ends with the outcome and what was
         "  ✖ error    IX005 INDEX_DUPLICATE_KEY  \"w\" occurs 2 times in weight_map. (line 3, column 5)\n"
         "\n"
         "✖ failed: 2 errors, 1 warning, 1 info, 1 hint.\n"
-        "200 of 220 rules checked (17 more need --data, 3 --base), 2 files.\n");
+        "284 of 304 rules checked (17 more need --data, 3 --base), 2 files.\n");
 }
 
 TEST_CASE("the summary counts the rules that really ran") {
   LintReport report = clean_report();
   CHECK(text_report(report) ==
-        "✔ passed: no findings.\n200 of 220 rules checked (17 more need --data, 3 --base), 1 file.\n");
+        "✔ passed: no findings.\n284 of 304 rules checked (17 more need --data, 3 --base), 1 file.\n");
   report.with_data = true;
-  CHECK(last_line(text_report(report)) == "217 of 220 rules checked (3 more need --base), 1 file.\n");
+  CHECK(last_line(text_report(report)) == "301 of 304 rules checked (3 more need --base), 1 file.\n");
   report.with_base = true;
-  CHECK(last_line(text_report(report)) == "220 of 220 rules checked, 1 file.\n");
+  CHECK(last_line(text_report(report)) == "304 of 304 rules checked, 1 file.\n");
   report.policy.ignore = {Rule::ST041, Rule::ST080};
   report.policy.fail_on = Severity::kWarning;
   report.timestamp = "2026-01-02T03:04:05Z";
   CHECK(last_line(text_report(report)) ==
-        "218 of 220 rules checked, 1 file; fails from warning on. 2026-01-02T03:04:05Z\n");
+        "302 of 304 rules checked, 1 file; fails from warning on. 2026-01-02T03:04:05Z\n");
   report.inputs[0].files.clear();
   report.policy = {};
   report.timestamp.clear();
-  CHECK(last_line(text_report(report)) == "220 of 220 rules checked; no .safetensors file was found.\n");
+  CHECK(last_line(text_report(report)) == "304 of 304 rules checked; no .safetensors file was found.\n");
 }
 
 TEST_CASE("quiet shows what fails and nothing else") {
@@ -116,7 +116,7 @@ TEST_CASE("what the limit cut is counted in the text") {
         "  … and 7 more ST041\n"
         "\n"
         "✖ failed: 7 errors, 5 warnings, 0 infos, 0 hints.\n"
-        "200 of 220 rules checked (17 more need --data, 3 --base); no .safetensors file was found.\n");
+        "284 of 304 rules checked (17 more need --data, 3 --base); no .safetensors file was found.\n");
 }
 
 TEST_CASE("a fact about every file of a large model is told once, a fault in each") {

@@ -29,7 +29,7 @@ std::string place_in(const StoredForm& form) { return "model.layers.0." + std::s
 
 using Tensors = std::map<std::string, TestTensor>;
 
-Tensors tensors_by_name(const TransformResult& result) {
+Tensors gathered_tensors(const TransformResult& result) {
   Tensors tensors;
   for (const auto& [name, file] : result.files) {
     if (!name.ends_with(".safetensors")) continue;
@@ -101,7 +101,7 @@ Tensors run_chain_of(const std::vector<TestTensor>& tensors, const char* type,
   const auto result = transform_in_memory(model, model.folder(), std::move(request), {.seed = seed});
   INFO((result ? std::string() : result.error().message));
   REQUIRE(result.ok());
-  return tensors_by_name(*result);
+  return gathered_tensors(*result);
 }
 
 void check_tensors(const Tensors& made, const Tensors& wanted) {
