@@ -116,14 +116,14 @@ async function loadOther(core: Core, list: CoreAdapterList, tree: SourceTree, fi
 async function withAdapters(core: Core, list: CoreAdapterList, operations: Operation[], files: OpenFiles, sideSizes: Map<string, number>,
   maxHeader: number | undefined, task: Task): Promise<unknown[]> {
   const told: unknown[] = [];
-  for (const { id, options = [], adapter, from, files: given = {} } of operations) {
+  for (const { id, options = [], adapter, from, files: contents = {} } of operations) {
     if (from !== undefined) {
       const named = options.some(option => option.name === 'from') ? options : [...options, { name: 'from', values: [from.given] }];
       told.push({ id, options: named, other: await loadOther(core, list, from, files, sideSizes, maxHeader, task) });
       continue;
     }
     if (adapter === undefined) {
-      told.push({ id, options, files: addFiles(core, list, given) });
+      told.push({ id, options, files: addFiles(core, list, contents) });
       continue;
     }
     const has = (name: string) => options.some(option => option.name === name);

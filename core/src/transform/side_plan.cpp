@@ -39,12 +39,12 @@ void edit(ConfigText& config, bool section_goes, std::optional<DType> dtype,
 
 // The modules of weights that have come into a quantised model as they are.
 std::set<std::string> plain_modules(const Stream& stream) {
-  constexpr std::string_view kWeight = ".weight";
+  constexpr std::string_view kPlainWeight = ".weight";
   std::set<std::string> modules;
   for (const StreamTensor& tensor : stream.tensors) {
     if (tensor.left_alone && tensor.bundle == 0 && tensor.shape.size() == 2 &&
-        ends_with(tensor.name, kWeight))
-      modules.insert(tensor.name.substr(0, tensor.name.size() - kWeight.size()));
+        ends_with(tensor.name, kPlainWeight))
+      modules.insert(tensor.name.substr(0, tensor.name.size() - kPlainWeight.size()));
   }
   return modules;
 }

@@ -11,7 +11,7 @@
 namespace convert_cases {
 
 using namespace tftf;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -121,10 +121,10 @@ TEST_CASE("kohya's names become PEFT's, with the scale in the configuration") {
   const Converted made = convert(model, {.to = AdapterTarget::kPeft});
   const std::string name = "base_model.model.down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q";
   CHECK(names_of(made) == std::vector<std::string>{name + ".lora_A.weight", name + ".lora_B.weight"});
-  const json config = json::parse(made.sides.at("adapter_config.json"));
+  const Json config = Json::parse(made.sides.at("adapter_config.json"));
   CHECK(config["r"] == 2);
   CHECK(config["lora_alpha"] == 1);
-  CHECK(config["target_modules"] == json::array({name.substr(17)}));
+  CHECK(config["target_modules"] == Json::array({name.substr(17)}));
   CHECK(made.whole.mapped == 3);
   CHECK(made.whole.unmapped.empty());
 }
@@ -133,9 +133,9 @@ TEST_CASE("a rank and an alpha of their own stand in patterns that match nothing
   const HeaderModel model(kohya_pair("lora_unet_" + kAttention, 2, 4, 6, 1) +
                           kohya_pair("lora_unet_mid_block_resnets_0_conv1", 2, 4, 6, 1) +
                           kohya_pair("lora_unet_mid_block_attentions_0_proj_in", 3, 4, 6, 1.5f));
-  const json config = json::parse(convert(model, {}).sides.at("adapter_config.json"));
-  CHECK(config["rank_pattern"] == json{{"mid_block\\.attentions\\.0\\.proj_in$", 3}});
-  CHECK(config["alpha_pattern"] == json{{"mid_block\\.attentions\\.0\\.proj_in$", 1.5}});
+  const Json config = Json::parse(convert(model, {}).sides.at("adapter_config.json"));
+  CHECK(config["rank_pattern"] == Json{{"mid_block\\.attentions\\.0\\.proj_in$", 3}});
+  CHECK(config["alpha_pattern"] == Json{{"mid_block\\.attentions\\.0\\.proj_in$", 1.5}});
 }
 
 TEST_CASE("PEFT's scale becomes an alpha per module") {
@@ -246,9 +246,9 @@ TEST_CASE("MLX's factors are turned, and it has one scale for all") {
       "adapter_config.json",
       R"({"peft_type": "LORA", "r": 2, "lora_alpha": 4, "alpha_pattern": {"layers.2.self_attn.q_proj": 8}})");
   const Converted made = convert(model, {.to = AdapterTarget::kMlx});
-  const json config = json::parse(made.sides.at("adapter_config.json"));
+  const Json config = Json::parse(made.sides.at("adapter_config.json"));
   CHECK(config["lora_parameters"]["scale"] == 2.0);
-  CHECK(config["lora_parameters"]["keys"] == json::array({"self_attn.q_proj"}));
+  CHECK(config["lora_parameters"]["keys"] == Json::array({"self_attn.q_proj"}));
   const std::string layer = "adapters.safetensors:model.layers.";
   CHECK(made.tensors.at(layer + "0.self_attn.q_proj.lora_a") ==
         std::pair<Shape, Values>({4, 2}, {1, 5, 2, 6, 3, 7, 4, 8}));

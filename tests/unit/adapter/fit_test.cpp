@@ -9,7 +9,7 @@
 
 using namespace tftf;
 using namespace tftf::test;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -18,14 +18,14 @@ const std::string kStart = "base_model.model.";
 
 struct Fitted {
   std::map<std::string, TestTensor> tensors;  // without the start and ".weight"
-  json config;
+  Json config;
   std::vector<std::string> notes;
 };
 
 // All tensors by name; factors are F32.
 using Factors = std::map<std::string, std::pair<Shape, std::vector<float>>>;
 
-MemoryModel adapter_folder(const Factors& factors, const json& config) {
+MemoryModel adapter_folder(const Factors& factors, const Json& config) {
   MemoryModel model;
   std::vector<TestTensor> tensors;
   for (const auto& [name, factor] : factors)
@@ -35,8 +35,8 @@ MemoryModel adapter_folder(const Factors& factors, const json& config) {
   return model;
 }
 
-json lora_config(int rank, const json& more = json::object()) {
-  json config = {{"peft_type", "LORA"}, {"r", rank}, {"lora_alpha", 2 * rank}, {"peft_version", "0.20.0"}};
+Json lora_config(int rank, const Json& more = Json::object()) {
+  Json config = {{"peft_type", "LORA"}, {"r", rank}, {"lora_alpha", 2 * rank}, {"peft_version", "0.20.0"}};
   config.update(more);
   return config;
 }
@@ -74,7 +74,7 @@ Result<Fitted> fit(const MemoryModel& model, const Checkpoint* base, FitOptions 
         fitted.tensors[recipe.name.substr(kStart.size(), recipe.name.size() - kStart.size() - 7)] =
             std::move(out);
       }
-      for (const auto& [name, text] : (*made)->sides) fitted.config = json::parse(text);
+      for (const auto& [name, text] : (*made)->sides) fitted.config = Json::parse(text);
       fitted.notes = (*made)->notes;
       return fitted;
     }
@@ -102,7 +102,7 @@ void must_refuse(const Result<Fitted>& result, ErrorCode code, const std::string
 
 Checkpoint base_of(const std::string& type, const std::vector<std::pair<std::string, Shape>>& tensors) {
   MemoryModel model;
-  model.files["config.json"] = json{{"model_type", type}}.dump();
+  model.files["config.json"] = Json{{"model_type", type}}.dump();
   std::vector<TestTensor> made;
   for (const auto& [name, shape] : tensors)
     made.push_back(
@@ -232,7 +232,7 @@ TEST_CASE("factors that lie crosswise are turned") {
   flat[path_of(".base_layer.lora_B")] = {{kOuter, kExperts * 1}, numbers(8, 100)};
   flat[path_of(".lora_A")] = {{kExperts * 1, kOuter}, numbers(8, 200)};
   flat[path_of(".lora_B")] = {{kInner, kExperts * 1}, numbers(6, 300)};
-  const json config =
+  const Json config =
       lora_config(1, {{"peft_version", "0.18.1"},
                       {"target_parameters", {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"}}});
   const Checkpoint base = split_base();
@@ -246,7 +246,7 @@ TEST_CASE("factors that lie crosswise are turned") {
 
 TEST_CASE("what cannot be told is refused") {
   const Checkpoint split = split_base(), fused = fused_base();
-  const json parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
+  const Json parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
   Factors flat;
   flat[path_of(".base_layer.lora_A")] = {{4, kOuter}, numbers(16, 1)};
   flat[path_of(".base_layer.lora_B")] = {{2 * kInner, 4}, numbers(24, 1)};
@@ -261,7 +261,7 @@ TEST_CASE("what cannot be told is refused") {
   Factors one;
   one[path_of(".lora_A")] = {{4, 4}, numbers(16, 1)};
   one[path_of(".lora_B")] = {{4, 4}, numbers(16, 1)};
-  json config = lora_config(2, {{"target_parameters", {"mlp.experts.gate_up_proj"}}});
+  Json config = lora_config(2, {{"target_parameters", {"mlp.experts.gate_up_proj"}}});
   CHECK(fit(adapter_folder(one, config), &square).ok());
   config.erase("peft_version");
   must_refuse(fit(adapter_folder(one, config), &square), ErrorCode::kRefusedAmbiguous, "told");
@@ -315,7 +315,7 @@ TEST_CASE("names of an adapter are moved to those of the base") {
   const Checkpoint alone = base_of("llama", {{"model.layers.0.self_attn.q_proj.weight", {4, 4}}});
   const Fitted out = must_fit(fit(folder_of(moved), &alone));
   CHECK(out.tensors.count("model.layers.0.self_attn.q_proj.lora_A") == 1);
-  CHECK(out.config["target_modules"] == json{"model.layers.0.self_attn.q_proj"});
+  CHECK(out.config["target_modules"] == Json{"model.layers.0.self_attn.q_proj"});
   add("model.layers.0.self_attn.other");
   must_refuse(fit(adapter_folder(factors, lora_config(2)), &in4), ErrorCode::kRefusedUnmatched, "other");
 }
@@ -331,7 +331,7 @@ TEST_CASE("ranks and scales keep their meaning in the configuration") {
   const Checkpoint base = base_of("llama", {{"model.layers.0.a.weight", {4, 4}},
                                             {"model.layers.0.b.weight", {4, 4}},
                                             {"model.layers.0.c.weight", {4, 4}}});
-  const json config = lora_config(2, {{"use_rslora", true},
+  const Json config = lora_config(2, {{"use_rslora", true},
                                       {"rank_pattern", {{"c", 4}}},
                                       {"base_model_name_or_path", "x/y"},
                                       {"exclude_modules", {"z"}}});
@@ -340,7 +340,7 @@ TEST_CASE("ranks and scales keep their meaning in the configuration") {
   CHECK(fitted.config["base_model_name_or_path"] == "x/y");
   CHECK(fitted.config["exclude_modules"].is_null());
   CHECK(fitted.config["r"] == 2);
-  CHECK(fitted.config["rank_pattern"] == json{{"model\\.layers\\.0\\.c$", 4}});
+  CHECK(fitted.config["rank_pattern"] == Json{{"model\\.layers\\.0\\.c$", 4}});
   // 4 over the root of 2, times 2; 4 over the root of 4, times 4.
   CHECK(fitted.config["lora_alpha"].get<double>() == Approx(4 / std::sqrt(2.0) * 2));
   CHECK(fitted.config["alpha_pattern"]["model\\.layers\\.0\\.c$"] == 8);

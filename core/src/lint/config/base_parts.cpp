@@ -13,7 +13,7 @@
 namespace tftf {
 namespace {
 
-constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kWeightEnd = ".weight";
 
 // Modules under names that do not depend on layout and form: experts are one module, whichever way they are stored.
 class ModuleNames {
@@ -25,7 +25,7 @@ class ModuleNames {
   std::string of(std::string_view name) const {
     // Bitsandbytes hangs its state below the weight.
     if (const size_t below = name.find(".weight."); below != std::string_view::npos)
-      name = name.substr(0, below + kWeight.size());
+      name = name.substr(0, below + kWeightEnd.size());
     if (entry_) {
       if (const auto expert = parse_expert_name(entry_->experts(), name))
         return converted(std::string(expert->prefix) + std::string(expert->kind->path[expert->under]));
@@ -69,7 +69,7 @@ void check_base_parts(Diagnostics& out, const ConfigInput& input, const BaseMode
   for (const std::string_view name : base.names()) {
     const TensorInfo* tensor = base.find(name);
     const bool stack = tensor != nullptr && tensor->shape.size() == 3 && contains(name, "experts");
-    if (!ends_with(name, kWeight) && !stack) continue;
+    if (!ends_with(name, kWeightEnd) && !stack) continue;
     const std::string module = names.of(name);
     all.insert(module);
     const bool head = module == "lm_head" || ends_with(module, ".lm_head");

@@ -19,13 +19,13 @@ constexpr std::string_view kPerExpertTypes[] = {
     "glm4_moe", "minimax",   "minimax_m2", "ernie4_5_moe", "dots1",       "jamba", "hunyuan_v1_moe"};
 
 // A name below the experts of a layer.
-struct ExpertName {
+struct ExpertPlace {
   std::string_view path;  // "model.layers.0.mlp.experts"
   std::string_view rest;  // behind its dot
 };
 
 // Nothing in towers and prediction layers.
-std::optional<ExpertName> parse_expert_name(std::string_view name) {
+std::optional<ExpertPlace> parse_expert_place(std::string_view name) {
   bool after_layers = false, in_layer = false, excluded = false;
   std::optional<size_t> end;
   for_each_component(name, [&](std::string_view component) {
@@ -36,7 +36,7 @@ std::optional<ExpertName> parse_expert_name(std::string_view name) {
       end = static_cast<size_t>(component.data() + component.size() - name.data());
   });
   if (!end || *end == name.size() || excluded || in_tower(name)) return std::nullopt;
-  return ExpertName{name.substr(0, *end), name.substr(*end + 1)};
+  return ExpertPlace{name.substr(0, *end), name.substr(*end + 1)};
 }
 
 struct ExpertPath {
@@ -69,7 +69,7 @@ void check_expert_count(Diagnostics& out, const ModelFacts& facts) {
   const auto expected = static_cast<uint64_t>(*declared);
   std::map<std::string_view, ExpertPath> paths;
   for (const ConfigTensor& tensor : facts.folder.tensors) {
-    const std::optional<ExpertName> name = parse_expert_name(tensor.name);
+    const std::optional<ExpertPlace> name = parse_expert_place(tensor.name);
     if (!name) continue;
     const size_t dot = name->rest.find('.');
     if (const auto number = component_number(name->rest.substr(0, dot)))
