@@ -76,8 +76,6 @@ const std::map<std::string, std::string>& made_samples() {
       {"glm-colibri", "tftf repack -i model -o glm-colibri --to colibri-fp8"},
       {"glm-rans", "tftf colibri rans-repack --indir glm-int4 --outdir glm-rans"},
       {"lint-baseline.json", "tftf-lint --write-baseline lint-baseline.json models"},
-      {"loras",
-       "mkdir loras && cp style.safetensors loras/a.safetensors && cp style.safetensors loras/b.safetensors"},
       {"q.safetensors", "tftf colibri quantize --format int8-row -i w64.safetensors -o q.safetensors"},
   };
   return made;
@@ -120,6 +118,10 @@ void prepare(const std::string& line, const ScratchFolder& folder) {
     if (name == "w64.safetensors") {
       std::ofstream(place, std::ios::binary) << test::model_file(
           {{"w", DType::F32, {64, 128}, test::f32_bytes(std::vector<float>(64 * 128, 0.5f))}}, {});
+    } else if (name == "loras") {
+      fs::create_directories(place);
+      for (const char* file : {"a.safetensors", "b.safetensors"})
+        fs::copy(sample_places().at("style.safetensors"), place / file);
     } else if (const auto sample = sample_places().find(name); sample != sample_places().end()) {
       fs::copy(sample->second, place, fs::copy_options::recursive);
       // Its blocks are small.

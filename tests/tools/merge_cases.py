@@ -426,7 +426,7 @@ def refusals():
         Tensor(t.name.replace("q.lora", "q.base_layer.lora"), "F32", t.shape, t.values) for t in (a, b)], ok,
         error="refused-ambiguous")
     case("another family", [q], [tensor("q.lora_a", (6, 2)), tensor("q.lora_b", (2, 4))], None,
-         error="refused-unsupported")
+         error="refused-missing")
     case("alpha that is no number", [q], [a, b], {**ok, "lora_alpha": float("nan")}, error="refused-config")
     case("rank 0", [q], [tensor(P + "q.lora_A.weight", (0, 6)), tensor(P + "q.lora_B.weight", (4, 0))], None,
          error="refused-shape")

@@ -17,7 +17,7 @@ constexpr std::string_view kScaleNames[] = {"alpha", "config", "metadata", "impl
 constexpr uint64_t kMaxPatternTries = 2'000'000;
 constexpr std::string_view kPeftPrefixes[] = {"base_model.model.", "base_model."};
 
-using P = AdapterPart;
+using Part = AdapterPart;
 
 bool is_lycoris_form(std::string_view form) { return form == "loha" || form == "lokr"; }
 
@@ -59,7 +59,7 @@ class ScaleFinder {
   bool read_tensors() {
     bool any = false;
     for (size_t m = 0; m < modules_.size(); ++m) {
-      const std::optional<TensorRef> tensor = modules_[m].find(P::kAlpha);
+      const std::optional<TensorRef> tensor = modules_[m].find(Part::kAlpha);
       if (!tensor) continue;
       any = true;
       const TensorInfo& info = checkpoint_.info(*tensor);
@@ -73,9 +73,9 @@ class ScaleFinder {
   void use_tensors() {
     for (size_t m = 0; m < modules_.size(); ++m) {
       const AdapterModule& module = modules_[m];
-      const bool whole_lokr = module.has(P::kLokrW1) && module.has(P::kLokrW2);
-      const bool lycoris = module.has(P::kHadaW1A) || module.has(P::kLokrW1) || module.has(P::kLokrW1A);
-      if (!module.has(P::kAlpha) || whole_lokr) {
+      const bool whole_lokr = module.has(Part::kLokrW1) && module.has(Part::kLokrW2);
+      const bool lycoris = module.has(Part::kHadaW1A) || module.has(Part::kLokrW1) || module.has(Part::kLokrW1A);
+      if (!module.has(Part::kAlpha) || whole_lokr) {
         out_.factors[m] = 1;
       } else if (out_.alphas[m]) {
         const auto r = rank(m);

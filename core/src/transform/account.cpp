@@ -72,21 +72,6 @@ OrderedJson Account::to_json() const {
     root["coverage"] = std::move(counts);
     root["notes"] = converted->notes;
   }
-  if (coverage) {
-    root["modules"] = json_integer(uint64_t{ranks.size()});
-    root["coverage"] = {{"mapped", json_integer(coverage->mapped)},
-                        {"unmapped", json_integer(coverage->unmapped)},
-                        {"dropped", json_integer(coverage->dropped)}};
-    root["ranks"] = OrderedJson::array();
-    for (const Rank& rank : ranks) {
-      OrderedJson entry;
-      entry["module"] = rank.module;
-      entry["before"] = json_integer(rank.before);
-      entry["after"] = json_integer(rank.after);
-      entry["retained"] = rank.retained ? json_float(*rank.retained) : OrderedJson();
-      root["ranks"].push_back(std::move(entry));
-    }
-  }
   if (!grafts.empty()) {
     root["grafts"] = OrderedJson::array();
     for (const Graft& graft : grafts) {
@@ -114,6 +99,21 @@ OrderedJson Account::to_json() const {
     root["joined"] = json_integer(layout_change->joined);
   }
 
+  if (coverage) {
+    root["modules"] = json_integer(uint64_t{ranks.size()});
+    root["coverage"] = {{"mapped", json_integer(coverage->mapped)},
+                        {"unmapped", json_integer(coverage->unmapped)},
+                        {"dropped", json_integer(coverage->dropped)}};
+    root["ranks"] = OrderedJson::array();
+    for (const Rank& rank : ranks) {
+      OrderedJson entry;
+      entry["module"] = rank.module;
+      entry["before"] = json_integer(rank.before);
+      entry["after"] = json_integer(rank.after);
+      entry["retained"] = rank.retained ? json_float(*rank.retained) : OrderedJson();
+      root["ranks"].push_back(std::move(entry));
+    }
+  }
   OrderedJson tensors;
   tensors["in"] = json_integer(tensors_in);
   tensors["out"] = json_integer(tensors_out);

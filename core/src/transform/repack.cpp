@@ -294,7 +294,8 @@ class Repack final : public Pipe {
     for (const QuantFormat* format : quant_formats())
       if (target_of(*format) != nullptr) wanted += (wanted.empty() ? "" : ", ") + std::string(format->id);
     return {.code = ErrorCode::kRefusedMissing,
-            .message = "Nothing in the model can be repacked to " + name_ + ": " + wanted +
+            .message = "Nothing in the model can be repacked to " + name_ + ": " +
+                       (wanted.find(',') == std::string::npos ? "" : "one of ") + wanted +
                        " is needed, found is " + (found.empty() ? "no quantised layout" : found) + ".",
             .expected = wanted,
             .found = found};

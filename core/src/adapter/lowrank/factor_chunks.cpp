@@ -44,7 +44,8 @@ void pack_product(const SmallProduct& task) {
     if (some < kPanelColumns) std::fill(panel, panel + task.k * kPanelColumns, 0.0);
     if (!task.transposed) {
       for (uint64_t k = 0; k < task.k; ++k)
-        std::memcpy(panel + k * kPanelColumns, task.b + k * task.b_stride + first, some * sizeof(double));
+        std::memcpy(panel + k * kPanelColumns, task.b + k * task.b_stride + first,
+                    to_size(some * sizeof(double)));
     } else {
       for (uint64_t j = 0; j < some; ++j) {
         const double* row = task.b + (first + j) * task.b_stride;
