@@ -72,32 +72,6 @@ OrderedJson Account::to_json() const {
     root["coverage"] = std::move(counts);
     root["notes"] = converted->notes;
   }
-  if (!grafts.empty()) {
-    root["grafts"] = OrderedJson::array();
-    for (const Graft& graft : grafts) {
-      OrderedJson entry;
-      entry["source"] = graft.source;
-      entry["taken"] = json_integer(graft.taken);
-      entry["bytes"] = json_integer(graft.bytes);
-      entry["converted"] = json_integer(graft.converted);
-      entry["replaced"] = json_integer(graft.replaced);
-      entry["moved"] = json_integer(graft.moved);
-      entry["into_wrapper"] = graft.into_wrapper;
-      entry["names"] = graft.names;
-      entry["skipped"] = groups_json(graft.skipped);
-      root["grafts"].push_back(std::move(entry));
-    }
-  }
-  if (layout_change) {
-    root["model_type"] = layout_change->model_type;
-    root["names"]["moved"] = json_integer(layout_change->moved);
-    root["names"]["kept"] = json_integer(layout_change->kept);
-    root["names"]["unmapped"] = json_integer(layout_change->unmapped);
-    root["experts"]["fused"] = json_integer(layout_change->fused);
-    root["experts"]["split"] = json_integer(layout_change->split);
-    root["experts"]["transposed"] = json_integer(layout_change->transposed);
-    root["joined"] = json_integer(layout_change->joined);
-  }
 
   if (coverage) {
     root["modules"] = json_integer(uint64_t{ranks.size()});
@@ -148,6 +122,32 @@ OrderedJson Account::to_json() const {
       entry["added"] = json_integer(merge.added);
       root["merges"].push_back(std::move(entry));
     }
+  }
+  if (!grafts.empty()) {
+    root["grafts"] = OrderedJson::array();
+    for (const Graft& graft : grafts) {
+      OrderedJson entry;
+      entry["source"] = graft.source;
+      entry["taken"] = json_integer(graft.taken);
+      entry["bytes"] = json_integer(graft.bytes);
+      entry["converted"] = json_integer(graft.converted);
+      entry["replaced"] = json_integer(graft.replaced);
+      entry["moved"] = json_integer(graft.moved);
+      entry["into_wrapper"] = graft.into_wrapper;
+      entry["names"] = graft.names;
+      entry["skipped"] = groups_json(graft.skipped);
+      root["grafts"].push_back(std::move(entry));
+    }
+  }
+  if (layout_change) {
+    root["model_type"] = layout_change->model_type;
+    root["names"]["moved"] = json_integer(layout_change->moved);
+    root["names"]["kept"] = json_integer(layout_change->kept);
+    root["names"]["unmapped"] = json_integer(layout_change->unmapped);
+    root["experts"]["fused"] = json_integer(layout_change->fused);
+    root["experts"]["split"] = json_integer(layout_change->split);
+    root["experts"]["transposed"] = json_integer(layout_change->transposed);
+    root["joined"] = json_integer(layout_change->joined);
   }
   root["files"] = OrderedJson::array();
   for (const File& file : files) {
