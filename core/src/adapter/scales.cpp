@@ -74,7 +74,8 @@ class ScaleFinder {
     for (size_t m = 0; m < modules_.size(); ++m) {
       const AdapterModule& module = modules_[m];
       const bool whole_lokr = module.has(Part::kLokrW1) && module.has(Part::kLokrW2);
-      const bool lycoris = module.has(Part::kHadaW1A) || module.has(Part::kLokrW1) || module.has(Part::kLokrW1A);
+      const bool lycoris =
+          module.has(Part::kHadaW1A) || module.has(Part::kLokrW1) || module.has(Part::kLokrW1A);
       if (!module.has(Part::kAlpha) || whole_lokr) {
         out_.factors[m] = 1;
       } else if (out_.alphas[m]) {
