@@ -16,7 +16,7 @@ function listed(help: string): string[] {
 }
 
 const NATIVE_OPTIONS = /^ +--(simd|delete-source|manifest-only|baseline|write-baseline)\b/;
-const NATIVE_COMMANDS = ['rans-verify'];
+const NATIVE_COMMANDS = ['rans-verify', 'resize', 'combine', 'extract'];
 const paths = ['', ...listed(native('tftf', ['help'], root).out).flatMap(name =>
   [name, ...listed(native('tftf', ['help', name], root).out).map(tool => `${name} ${tool}`)])];
 

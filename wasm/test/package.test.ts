@@ -9,7 +9,7 @@ import { packageFolder, readJson } from './support.js';
 const manifest = readJson(join(packageFolder, 'package.json'));
 
 // docs/performance.md, "The module", says what it is made of: a larger number needs a reason there.
-const MOST_BYTES = 960_000;
+const MOST_BYTES = 1_160_000;
 
 test('the module keeps to its size', () => {
   const size = gzipSync(readFileSync(join(packageFolder, 'dist/core.wasm')), { level: 9 }).length;
