@@ -60,7 +60,7 @@ std::vector<float> tile_values(const HeaderModel& model, const Weight& weight, E
                                uint64_t step, const KernelTable& kernels) {
   const std::string bytes = decode_tile(model, weight, tile, step, kernels);
   std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 

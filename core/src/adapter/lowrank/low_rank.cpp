@@ -31,7 +31,8 @@ struct Workspace {
 
   Workspace(uint64_t rank, std::byte* scratch) {
     const auto take = [&](uint64_t elements) {
-      auto* at = reinterpret_cast<double*>(scratch + bytes);
+      // Without memory it only measures.
+      auto* at = scratch == nullptr ? nullptr : reinterpret_cast<double*>(scratch + bytes);
       bytes += ceil_div(elements * sizeof(double), 64) * 64;
       return at;
     };

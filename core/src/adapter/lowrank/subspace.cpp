@@ -33,7 +33,8 @@ struct SubspaceScratch {
 
   SubspaceScratch(const SubspaceShape& shape, double* scratch) {
     const auto take = [&](uint64_t count) {
-      double* at = scratch + elements;
+      // Without memory it only measures.
+      double* at = scratch == nullptr ? nullptr : scratch + elements;
       elements += aligned(count);
       return at;
     };
