@@ -67,11 +67,14 @@ struct LayoutScratch {
   uint64_t* ordered;
   uint32_t* members;
   uint64_t* begins;
+  // What needs none of them comes without memory.
   LayoutScratch(const Layout& l, std::byte* scratch)
-      : ordered(reinterpret_cast<uint64_t*>(scratch)),
-        members(reinterpret_cast<uint32_t*>(scratch + sizeof(uint64_t))),
-        begins(reinterpret_cast<uint64_t*>(scratch + sizeof(uint64_t) +
-                                           to_size(l.ordered ? ceil_div(l.grid_columns, 2) * 8 : 0))) {}
+      : ordered(reinterpret_cast<uint64_t*>(scratch)), members(nullptr), begins(nullptr) {
+    if (scratch == nullptr) return;
+    members = reinterpret_cast<uint32_t*>(scratch + sizeof(uint64_t));
+    begins = reinterpret_cast<uint64_t*>(scratch + sizeof(uint64_t) +
+                                         to_size(l.ordered ? ceil_div(l.grid_columns, 2) * 8 : 0));
+  }
 };
 
 uint64_t layout_scratch(const Weight& weight, uint64_t units) {
