@@ -5,7 +5,7 @@
 #include <system_error>
 #include <thread>
 
-#include "file_pool.h"
+#include "input_files.h"
 #include "journal_writer.h"
 #include "output_parts.h"
 #include "output_target.h"
@@ -24,106 +24,6 @@ const KernelTable& kernels_of(const ExecuteOptions& options) {
   return options.kernels != nullptr ? *options.kernels : best_kernels();
 }
 
-constexpr size_t kMaxOpenInputs = 128;
-// The files behind Plan::inputs(): opened on demand, and known to be the same all the time.
-class Inputs {
- public:
-  Inputs(const Plan& plan, const std::vector<RunInput>& inputs, const ExecuteOptions& options)
-      : plan_(plan),
-        inputs_(inputs),
-        options_(options),
-        files_(kMaxOpenInputs, [this](uint32_t i) { return open(i); }) {}
-
-  FilePool<ByteSource>& files() { return files_; }
-  const std::vector<Fingerprint>& fingerprints() const { return first_; }
-
-  // As the plan saw them?
-  Result<void> look() {
-    if (inputs_.size() != plan_.inputs().size()) return Error{.message = "The plan has other inputs."};
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      auto is = now(i);
-      if (!is.ok()) return std::move(is).error();
-      if (is->size != plan_.inputs()[i].size || (inputs_[i].seen && !(*inputs_[i].seen == *is)))
-        return changed(inputs_[i].path, "since its header was read");
-      first_.push_back(*is);
-    }
-    sides_ = options_.sides;
-    for (const SideOutput& side : plan_.sides()) {
-      if (!side.copied) continue;
-      // Opened, so that one that cannot be read is known before anything is written.
-      const std::string path = side_path(options_, side);
-      auto source = open_file_source(path);
-      if (!source.ok()) return std::move(source).error();
-      auto is = (*source)->fingerprint();
-      if (!is.ok()) return std::move(is).error();
-      const auto same = [&](const SeenFile& file) { return file.path == path; };
-      if (std::none_of(sides_.begin(), sides_.end(), same)) sides_.push_back({path, *is});
-    }
-    return look_at_sides("since it was read");
-  }
-
-  // As at the start?
-  Result<void> look_again() {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      auto is = now(i);
-      if (!is.ok()) return std::move(is).error();
-      if (!(*is == first_[i])) return changed(inputs_[i].path, "while it was read");
-    }
-    return look_at_sides("while the run went on");
-  }
-  // Side files as they were at the start.
-  const std::vector<SeenFile>& sides() const { return sides_; }
-
-  std::vector<JournalInput> journal_inputs() const {
-    std::vector<JournalInput> list;
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      list.push_back({.path = plan_.inputs()[i].path,
-                      .size = first_[i].size,
-                      .mtime_ns = first_[i].mtime_ns,
-                      .header_sha256 = plan_.inputs()[i].header_sha256});
-    return list;
-  }
-
- private:
-  Result<std::shared_ptr<ByteSource>> open(uint32_t i) {
-    auto source = options_.open_input ? options_.open_input(inputs_[i]) : open_file_source(inputs_[i].path);
-    if (!source.ok()) return source;
-    auto is = (*source)->fingerprint();
-    if (!is.ok()) return std::move(is).error();
-    if (!(*is == first_[i])) return changed(inputs_[i].path, "while it was read");
-    return source;
-  }
-
-  Result<Fingerprint> now(size_t i) {
-    if (!options_.open_input) return file_fingerprint(inputs_[i].path);
-    auto source = options_.open_input(inputs_[i]);
-    if (!source.ok()) return std::move(source).error();
-    return (*source)->fingerprint();
-  }
-
-  Result<void> look_at_sides(const std::string& when) const {
-    for (const SeenFile& file : sides_) {
-      auto is = file_fingerprint(file.path);
-      if (!is.ok()) return std::move(is).error();
-      if (!(*is == file.seen)) return changed(file.path, when);
-    }
-    return {};
-  }
-
-  static Error changed(const std::string& path, const std::string& when) {
-    return {.code = ErrorCode::kIoChanged,
-            .message = "Input " + quote_name(path) + " has changed " + when + ".",
-            .file = path};
-  }
-
-  const Plan& plan_;
-  const std::vector<RunInput>& inputs_;
-  const ExecuteOptions& options_;
-  FilePool<ByteSource> files_;
-  std::vector<Fingerprint> first_;
-  std::vector<SeenFile> sides_;
-};
-
 // Failures after which the same command can go on where this one stopped.
 bool can_continue(ErrorCode code) {
   return code == ErrorCode::kIoRead || code == ErrorCode::kIoWrite || code == ErrorCode::kIoSpace ||
@@ -136,7 +36,7 @@ uint32_t thread_count(const ExecuteOptions& options) {
 
 class Execution {
  public:
-  Execution(Plan& plan, Inputs& inputs, std::shared_ptr<OutputFolder> folder, const OutputTarget& target,
+  Execution(Plan& plan, InputFiles& inputs, std::shared_ptr<OutputFolder> folder, const OutputTarget& target,
             const ExecuteOptions& options)
       : plan_(plan),
         inputs_(inputs),
@@ -309,7 +209,7 @@ class Execution {
   }
 
   Plan& plan_;
-  Inputs& inputs_;
+  InputFiles& inputs_;
   std::shared_ptr<OutputFolder> folder_;
   const OutputTarget& target_;
   const ExecuteOptions& options_;
@@ -348,7 +248,7 @@ Result<void> create_subfolders(const TargetNames& names, const fs::path& folder,
   return {};
 }
 
-Result<void> check(const Plan& plan, const Inputs& inputs, const OutputTarget& target,
+Result<void> check(const Plan& plan, const InputFiles& inputs, const OutputTarget& target,
                    const TargetNames& names, const ExecuteOptions& options) {
   TFTF_TRY(check_place(target, names, inputs.fingerprints(), options));
   auto resolved = resolve_folder(target_folder(target));
@@ -368,7 +268,7 @@ Result<void> check(const Plan& plan, const Inputs& inputs, const OutputTarget& t
   return check_contents(**folder, target, names, continues, options);
 }
 
-Result<RunReport> run(Plan& plan, Inputs& inputs, std::shared_ptr<OutputFolder> folder,
+Result<RunReport> run(Plan& plan, InputFiles& inputs, std::shared_ptr<OutputFolder> folder,
                       const OutputTarget& target, const ExecuteOptions& options) {
   Execution execution(plan, inputs, std::move(folder), target, options);
   auto report = execution.go();
@@ -384,7 +284,7 @@ Result<RunReport> run(Plan& plan, Inputs& inputs, std::shared_ptr<OutputFolder> 
 
 Result<void> check_target(const Plan& plan, const std::vector<RunInput>& inputs, const OutputTarget& target,
                           const ExecuteOptions& options) {
-  Inputs files(plan, inputs, options);
+  InputFiles files(plan, inputs, options);
   TFTF_TRY(files.look());
   return check(plan, files, target, target_names(plan, target, options), options);
 }
@@ -403,7 +303,7 @@ Result<std::optional<uint64_t>> journal_tile(const OutputTarget& target) {
 
 Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs, const OutputTarget& target,
                           const ExecuteOptions& options) {
-  Inputs files(plan, inputs, options);
+  InputFiles files(plan, inputs, options);
   TFTF_TRY(files.look());
   if (target.single_file && plan.outputs().size() != 1)
     return Error{.message = "A single file was asked for, and the plan has several."};
@@ -431,13 +331,13 @@ Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs, const
 
 Result<RunReport> execute(Plan& plan, const std::vector<RunInput>& inputs,
                           std::shared_ptr<OutputFolder> folder, const ExecuteOptions& options) {
-  Inputs files(plan, inputs, options);
+  InputFiles files(plan, inputs, options);
   TFTF_TRY(files.look());
   return run(plan, files, std::move(folder), {.path = "."}, options);
 }
 
 Result<RunReport> examine(Plan& plan, const std::vector<RunInput>& inputs, const ExecuteOptions& options) {
-  Inputs files(plan, inputs, options);
+  InputFiles files(plan, inputs, options);
   TFTF_TRY(files.look());
   FilePool<OutputFile> none(1, [](uint32_t) -> Result<std::shared_ptr<OutputFile>> {
     return Error{.message = "A plan that only measures has an output."};

@@ -1,28 +1,13 @@
 // Plans and their execution for JavaScript. Reading, writing and the order of things are the driver's
 // (wasm/src/run.ts); what happens to the bytes is the plan's.
 #include <algorithm>
-#include <memory>
-#include <optional>
+#include <new>
 
-#include "adapter.h"
-#include "border.h"
-#include "model.h"
-#include "tftf/checkpoint/lone_shard.h"
-#include "tftf/command/adapter_request.h"
-#include "tftf/command/colibri_request.h"
-#include "tftf/command/command_line.h"
 #include "tftf/simd/kernels.h"
-#include "tftf/transform/adapter_tool.h"
-#include "tftf/transform/planner.h"
-#include "tftf/transform/validation.h"
+#include "transformation.h"
 
 namespace tftf::wasm {
 namespace {
-
-struct AlignedDelete {
-  void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t(kSlotAlign)); }
-};
-using AlignedBytes = std::unique_ptr<std::byte[], AlignedDelete>;
 
 AlignedBytes aligned_bytes(uint64_t bytes) {
   const auto length = static_cast<size_t>(std::max<uint64_t>(bytes, 1));
@@ -30,123 +15,7 @@ AlignedBytes aligned_bytes(uint64_t bytes) {
   return AlignedBytes(static_cast<std::byte*>(::operator new[](length, std::align_val_t(kSlotAlign))));
 }
 
-constexpr uint64_t kNone = ~uint64_t{0};
-
-class Transformation {
- public:
-  Transformation(const Checkpoint& checkpoint, TransformRequest request)
-      : checkpoint_(checkpoint), planner_(std::make_unique<Planner>(checkpoint, std::move(request))) {}
-
-  std::string want() {
-    OrderedJson list = OrderedJson::array();
-    for (ReadRequest& request : planner_->want()) {
-      OrderedJson line = range_line(request.file, request.range.offset, request.range.length);
-      requests_.add(list, std::move(line), std::move(request));
-    }
-    return json_text(list);
-  }
-  void supply(uint32_t id, uintptr_t data, uint32_t length) {
-    planner_->supply(requests_.at(id), bytes_at(data, length));
-  }
-  void fail(uint32_t id, const std::string& reason) { planner_->fail(requests_.at(id), reason); }
-  void take() {
-    transform_ = need(planner_->take());
-    planner_.reset();
-  }
-
-  // Of a converter of folders: sentences that are no warnings, the file that is written last (empty: none), and its text
-  // from the digests of all outputs, hexadecimal SHA-256.
-  std::string notes() const { return json_text(OrderedJson(transform_->notes)); }
-  std::string manifest_name() const { return transform_->manifest_name; }
-  std::string manifest(const std::string& digests) const {
-    std::vector<std::string> list;
-    for (const JsonValue& digest : parse_argument(digests).elements) list.push_back(digest.text);
-    return transform_->manifest(plan(), list);
-  }
-
-  // After take(), with the text of an index beside a lone file; true when the warning was added.
-  bool warn_of_index(const std::string& name, uintptr_t text, uint32_t length) {
-    auto warning = lone_shard_warning(checkpoint_.listing, name, as_text(bytes_at(text, length)));
-    if (warning) told().warnings.push_back(*std::move(warning));
-    return warning.has_value();
-  }
-  std::string text(bool steps) const { return plan().to_text(steps); }
-  std::string account() const { return json_text(told().to_json()); }
-  std::string account_text(bool all_names) const { return told().to_text(all_names); }
-  // {"inputs": [{"path", "size"}], "outputs": [{"name", "size", "known"}], "sides": [{"name", "copied", "from", "size",
-  // "data", "index"}], "read", "written", "memory", "phases"}
-  std::string summary() const;
-  // {"first", "count", "firstCopy", "copies", "firstLiteral", "literals", "inBytes", "outBytes", "readBytes",
-  // "writes"}
-  std::string phase(uint32_t index) const;
-  void begin_phase(uint32_t index);
-  void end_phase(uint32_t index) { need(transform_->plan.finish(index, values_)); }
-
-  // inputs, outputs, residents, entry; then file, rows, offset, row bytes and stride of each extent, inputs
-  // first; then the numbers of the residents.
-  uintptr_t io(double step);
-  // `pointers`: where the inputs and then the outputs of the step lie. Residents that it needs are loaded.
-  void run(double step, uintptr_t pointers);
-
-  bool resident_loaded(uint32_t index) const {
-    return index < residents_.size() && residents_[index].bytes != nullptr;
-  }
-  // Its extents as io() gives them: their number, raw bytes, extents.
-  uintptr_t resident(uint32_t index);
-  void load_resident(uint32_t index, uintptr_t raw);
-  // A resident that is gathered: its tiles (0: it is not), the extents of one as resident() gives them without raw
-  // bytes, and the tile itself. `step`: the one that needs it; the first tile begins it, the last loads it.
-  double gather_tiles(uint32_t index) const { return to_number(plan().gather_tiles(index)); }
-  uintptr_t gather_io(uint32_t index, double tile);
-  void gather(double step, uint32_t index, double tile, uintptr_t pointers);
-
-  // From file, offset, bytes, to file, offset.
-  uintptr_t copy(uint32_t index);
-  // File, offset, bytes, where they lie.
-  uintptr_t literal(uint32_t index);
-  std::string entry_name(uint32_t entry) const { return plan().entries()[entry].name; }
-
-  void finish(double bytes_read, double bytes_written) {
-    const uint64_t read = from_number(bytes_read), written = from_number(bytes_written);
-    told() = transform_->final_account(read, written, false);
-  }
-  std::string validation(bool text, bool verbose, double elapsed_ms) const {
-    const ValidationReport report{&*transform_, from_number(elapsed_ms)};
-    return text ? report.to_text(verbose) : json_text(report.to_json(verbose));
-  }
-
- private:
-  struct LoadedResident {
-    AlignedBytes bytes;
-    uint64_t left = 0;     // steps still to come
-    uint32_t counted = 0;  // of Resident::users
-  };
-  const Plan& plan() const { return transform_->plan; }
-  Account& told() { return transform_->account; }
-  const Account& told() const { return transform_->account; }
-  void push(const Extent& extent) {
-    for (const uint64_t number :
-         {uint64_t{extent.file}, uint64_t{extent.rows}, extent.offset, extent.row_bytes, extent.stride})
-      numbers_.push_back(to_number(number));
-  }
-  uintptr_t numbers() const { return reinterpret_cast<uintptr_t>(numbers_.data()); }
-
-  const Checkpoint& checkpoint_;  // JavaScript keeps the model
-  std::unique_ptr<Planner> planner_;
-  Requests<ReadRequest> requests_;
-  std::optional<Transform> transform_;
-  std::vector<Value> values_;
-  AlignedBytes scratch_;
-  AlignedBytes gathering_, gather_scratch_;
-  uint64_t scratch_bytes_ = 0;
-  uint32_t phase_ = 0;
-  StepIo io_;
-  std::vector<double> numbers_;
-  std::vector<const std::byte*> in_;
-  std::vector<std::byte*> out_;
-  std::vector<Bytes> ready_;
-  std::vector<LoadedResident> residents_;
-};
+}  // namespace
 
 std::string Transformation::summary() const {
   OrderedJson out;
@@ -331,106 +200,8 @@ uintptr_t Transformation::literal(uint32_t index) {
   return numbers();
 }
 
-// {"id", "options": [{"name", "values"}]}
-Operation operation_of(const JsonValue& given) {
-  Operation operation;
-  operation.id = text_of(given, "id");
-  if (const JsonValue* options = given.get("options"))
-    for (const JsonValue& option : options->elements)
-      operation.options.push_back({text_of(option, "name"), texts_of(option, "values")});
-  spell_out_choices(operation);
-  return operation;
-}
-
-void check_given(const std::string& operation) {
-  need(check_operation(operation_of(parse_argument(operation))));
-}
-
-// The files that have to be read for an operation: [{"option", "path"}].
-std::string operation_files(const std::string& operation) {
-  OrderedJson out = OrderedJson::array();
-  for (const OperationFile& file : files_of(operation_of(parse_argument(operation))))
-    out.push_back({{"option", file.option}, {"path", file.path}});
-  return json_text(out);
-}
-
-// {"command", "operations": [{"id", "options", "adapter", "other": numbers in the list or null, "files": {option: number}}], "input",
-// "output", "dryRun", "examine",
-// "singleName", "maxShardSize", "align", "folder": [entries], "tileBytes"}
-Transformation* open_transform(Model& model, const AdapterList& adapters, const std::string& request) {
-  const JsonValue given = parse_argument(request);
-  TransformRequest out;
-  out.command = text_of(given, "command");
-  for (const JsonValue& one : given.get("operations")->elements) {
-    Operation operation = operation_of(one);
-    const uint64_t adapter = number_of(one, "adapter", kNone), other = number_of(one, "other", kNone);
-    if (adapter != kNone) operation.adapter = adapters.at(adapter);
-    if (other != kNone) operation.other = adapters.model_at(other);
-    if (const JsonValue* files = one.get("files"))
-      for (const auto& [option, number] : files->members)
-        operation.files[option] = adapters.file_at(number_of(*files, option, kNone));
-    out.operations.push_back(std::move(operation));
-  }
-  model.join(out.operations);
-  out.input = text_of(given, "input");
-  out.output = text_of(given, "output");
-  out.dry_run = flag_of(given, "dryRun");
-  out.examine = flag_of(given, "examine");
-  const std::string single = text_of(given, "singleName");
-  out.layout.single_file = !single.empty();
-  if (!single.empty()) out.layout.single_name = single;
-  out.layout.max_shard_size = number_of(given, "maxShardSize", out.layout.max_shard_size);
-  out.layout.align = flag_of(given, "align");
-  if (const JsonValue* folder = given.get("folder"))
-    for (const JsonValue& file : folder->elements) out.folder.push_back(file_entry(file));
-  out.tile_bytes = number_of(given, "tileBytes", kDefaultTileBytes);
-  return new Transformation(model.checkpoint(), std::move(out));
-}
-
-// As open_transform, for a line of colibri's converters of folders: {"words", "input", "output", "dryRun",
-// "tileBytes"}. `existing`: the output folder, or null.
-Transformation* open_folder_transform(const Model& source, const Model* existing,
-                                      const std::string& request) {
-  const JsonValue given = parse_argument(request);
-  const std::vector<std::string> words = texts_of(given, "words");
-  const CommandLine line = need(read_command_line(Program::kTftf, Host::kNode, words));
-  TransformRequest out;
-  out.command = line.command->info->path;
-  out.tool = colibri::folder_tool(line);
-  out.existing = existing == nullptr ? nullptr : &existing->checkpoint();
-  out.input = text_of(given, "input");
-  out.output = text_of(given, "output");
-  out.dry_run = flag_of(given, "dryRun");
-  out.tile_bytes = number_of(given, "tileBytes", kDefaultTileBytes);
-  return new Transformation(source.checkpoint(), std::move(out));
-}
-
-// For a line of `adapter convert`: {"words", "input", "output", "singleName", "dryRun", "tileBytes"}. `base`: what --base
-// names, or null; it must outlive the plan.
-Transformation* open_adapter_conversion(const Model& source, const Model* base, const std::string& request) {
-  const JsonValue given = parse_argument(request);
-  const std::vector<std::string> words = texts_of(given, "words");
-  const CommandLine line = need(read_command_line(Program::kTftf, Host::kNode, words));
-  TransformRequest out;
-  out.command = line.command->info->path;
-  out.tool = make_adapter_conversion(need(adapter_convert_options(
-      line, base == nullptr ? nullptr : &base->checkpoint(), text_of(given, "singleName"))));
-  out.input = text_of(given, "input");
-  out.output = text_of(given, "output");
-  out.dry_run = flag_of(given, "dryRun");
-  out.tile_bytes = number_of(given, "tileBytes", kDefaultTileBytes);
-  return new Transformation(source.checkpoint(), std::move(out));
-}
-
-}  // namespace
-
 EMSCRIPTEN_BINDINGS(tftf_transform) {
   using namespace emscripten;
-  function("openTransform", guard<&open_transform>, allow_raw_pointers());
-  function("checkOperation", guard<&check_given>);
-  function("operationFiles", guard<&operation_files>);
-  function("openFolderTransform", guard<&open_folder_transform>, allow_raw_pointers());
-  function("openAdapterConversion", guard<&open_adapter_conversion>, allow_raw_pointers());
   class_<Transformation>("Transformation")
       .function("want", guard<&Transformation::want>)
       .function("supply", guard<&Transformation::supply>)

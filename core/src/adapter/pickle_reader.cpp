@@ -1,28 +1,17 @@
-#include "tftf/adapter/pickle.h"
-
-#include <algorithm>
 #include <charconv>
-#include <cstdlib>
 
+#include "pickle_machine.h"
 #include "tftf/base/checked.h"
-#include "tftf/base/escape.h"
 #include "tftf/base/utf8.h"
 
 namespace tftf {
 namespace {
 
-using Kind = PickleNode::Kind;
-constexpr uint32_t kMark = UINT32_MAX;  // on the stack
-
-}  // namespace
-
-class PickleReader {
+// Bytes to the machine's operations, opcode by opcode.
+class PickleReader : private PickleMachine {
  public:
   PickleReader(Bytes bytes, std::span<const PickleGlobal> allowed, PickleLimits limits)
-      : text_(as_text(bytes)), allowed_(allowed), limits_(limits) {
-    pickle_.nodes_.emplace_back();  // node 0 is None
-    pickle_.lists_.emplace_back();  // list 0 is empty
-  }
+      : PickleMachine(allowed, limits), text_(as_text(bytes)) {}
 
   Result<Pickle> read() {
     while (!stopped_) {
@@ -31,22 +20,16 @@ class PickleReader {
       if (!take(opcode)) break;
       if (!step(opcode)) break;
     }
-    if (!problem_.empty()) {
+    if (!problem().empty()) {
       Error error;
       error.code = ErrorCode::kRefusedInput;
-      error.message = "pickle: " + problem_ + " at byte " + std::to_string(opcode_at_) + ".";
+      error.message = "pickle: " + problem() + " at byte " + std::to_string(opcode_at_) + ".";
       return error;
     }
-    return std::move(pickle_);
+    return take_pickle();
   }
 
  private:
-  bool fail(std::string problem) {
-    if (problem_.empty()) problem_ = std::move(problem);
-    return false;
-  }
-
-  // ---- input
   bool take_text(uint64_t length, std::string_view& out) {
     if (length > text_.size() - at_) return fail("the stream ends too early");
     out = text_.substr(to_size(at_), to_size(length));
@@ -73,214 +56,11 @@ class PickleReader {
     return true;
   }
 
-  // ---- nodes and stack
-  PickleNode& node(PickleId id) { return pickle_.nodes_[id]; }
-  std::vector<PickleId>& list(PickleId id) { return pickle_.lists_[node(id).items]; }
-
-  bool push(PickleNode made) {
-    if (pickle_.nodes_.size() >= limits_.nodes)
-      return fail("more than " + std::to_string(limits_.nodes) + " values");
-    pickle_.nodes_.push_back(made);
-    stack_.push_back(static_cast<PickleId>(pickle_.nodes_.size() - 1));
-    return true;
-  }
-  bool push_none() {
-    stack_.push_back(0);
-    return true;
-  }
-  bool push_bool(bool value) {
-    PickleNode made;
-    made.kind = Kind::kBool;
-    made.integer = value;
-    return push(made);
-  }
-  bool push_int(int64_t value) {
-    PickleNode made;
-    made.kind = Kind::kInt;
-    made.integer = value;
-    return push(made);
-  }
-  bool push_text(std::string_view text, Kind kind) {
-    if (kind == Kind::kText && find_invalid_utf8(text)) return fail("a text is not valid UTF-8");
-    PickleNode made;
-    made.kind = kind;
-    made.text = text;
-    return push(made);
-  }
-  bool push_container(Kind kind) {
-    PickleNode made;
-    made.kind = kind;
-    made.items = static_cast<uint32_t>(pickle_.lists_.size());
-    pickle_.lists_.emplace_back();
-    return push(made);
-  }
-  bool pop(PickleId& out) {
-    if (stack_.empty() || stack_.back() == kMark) return fail("the stack is empty");
-    out = stack_.back();
-    stack_.pop_back();
-    return true;
-  }
-  // What lies above the last mark; the mark goes too.
-  bool pop_mark(std::vector<PickleId>& out) {
-    auto mark = stack_.end();
-    while (mark != stack_.begin() && *(mark - 1) != kMark) --mark;
-    if (mark == stack_.begin()) return fail("there is no mark");
-    out.assign(mark, stack_.end());
-    stack_.erase(mark - 1, stack_.end());
-    return true;
-  }
-  bool add(PickleId container, PickleId child) {
-    if (++links_ > limits_.nodes) return fail("more than " + std::to_string(limits_.nodes) + " values");
-    const uint32_t depth = node(child).depth + 1u;
-    if (depth > limits_.depth) return fail("nesting is deeper than " + std::to_string(limits_.depth));
-    node(container).depth = std::max(node(container).depth, static_cast<uint16_t>(depth));
-    list(container).push_back(child);
-    return true;
-  }
-  bool make_tuple(const std::vector<PickleId>& elements) {
-    if (!push_container(Kind::kTuple)) return false;
-    const PickleId tuple = stack_.back();
-    for (PickleId element : elements)
-      if (!add(tuple, element)) return false;
-    return true;
-  }
-  bool tuple_of(size_t count) {
-    std::vector<PickleId> elements(count);
-    for (size_t i = count; i-- > 0;)
-      if (!pop(elements[i])) return false;
-    return make_tuple(elements);
-  }
-  bool fill(Kind kind) {
-    std::vector<PickleId> elements;
-    if (!pop_mark(elements)) return false;
-    if (kind == Kind::kTuple) return make_tuple(elements);
-    if (!push_container(kind)) return false;
-    return extend(elements);
-  }
-  // Appends to the container on top of the stack.
-  bool extend(const std::vector<PickleId>& elements) {
-    if (stack_.empty() || stack_.back() == kMark) return fail("the stack is empty");
-    const PickleId container = stack_.back();
-    const Kind kind = node(container).kind;
-    if (kind != Kind::kList && kind != Kind::kDict && kind != Kind::kSet)
-      return fail("values are added to no container");
-    if (kind == Kind::kDict && elements.size() % 2 != 0) return fail("a key has no value");
-    for (PickleId element : elements)
-      if (!add(container, element)) return false;
-    return true;
-  }
-  bool extend_from_mark() {
-    std::vector<PickleId> elements;
-    return pop_mark(elements) && extend(elements);
-  }
-  bool extend_from_stack(size_t count) {
-    std::vector<PickleId> elements(count);
-    for (size_t i = count; i-- > 0;)
-      if (!pop(elements[i])) return false;
-    return extend(elements);
-  }
-
-  // ---- memo
-  bool remember(uint64_t key) {
-    if (stack_.empty() || stack_.back() == kMark) return fail("nothing to remember");
-    if (key > limits_.nodes) return fail("a memo number is too large");
-    if (key >= memo_.size()) memo_.resize(to_size(key + 1), kMark);
-    memo_[to_size(key)] = stack_.back();
-    return true;
-  }
-  bool recall(uint64_t key) {
-    if (key >= memo_.size() || memo_[to_size(key)] == kMark) return fail("an unknown memo number");
-    stack_.push_back(memo_[to_size(key)]);
-    return true;
-  }
   bool line_number(uint64_t& out) {
     std::string_view line;
     if (!take_line(line)) return false;
     const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), out);
     return error == std::errc() && stop == line.data() + line.size() ? true : fail("a malformed number");
-  }
-
-  // ---- globals and objects
-  bool push_global(std::string_view module, std::string_view name) {
-    for (const PickleGlobal& global : allowed_) {
-      if (global.module != module || global.name != name) continue;
-      PickleNode made;
-      made.kind = Kind::kGlobal;
-      made.module = module;
-      made.text = name;
-      made.integer = static_cast<int64_t>(global.call);
-      return push(made);
-    }
-    return fail("the global " + quote_name(std::string(module) + "." + std::string(name)) +
-                " is not allowed here (nothing was executed)");
-  }
-  bool push_object(PickleId callee, PickleId arguments) {
-    if (node(callee).kind != Kind::kGlobal) return fail("something that is no class is called");
-    if (node(arguments).kind != Kind::kTuple) return fail("arguments are no tuple");
-    const uint32_t depth = std::max(node(callee).depth, node(arguments).depth) + 1u;
-    if (depth > limits_.depth) return fail("nesting is deeper than " + std::to_string(limits_.depth));
-    PickleNode made;
-    made.kind = Kind::kObject;
-    made.callee = callee;
-    made.arguments = arguments;
-    made.depth = static_cast<uint16_t>(depth);
-    return push(made);
-  }
-  bool reduce() {
-    PickleId arguments = 0;
-    PickleId callee = 0;
-    if (!pop(arguments) || !pop(callee)) return false;
-    if (node(callee).kind != Kind::kGlobal) return fail("something that is no listed function is called");
-    const auto given = pickle_.items(arguments);
-    switch (static_cast<PickleCall>(node(callee).integer)) {
-      case PickleCall::kFirstArgument:
-        if (given.size() != 1) return fail("a call has not one argument");
-        stack_.push_back(given[0]);
-        return true;
-      case PickleCall::kEmptyDict:
-        if (!given.empty()) return fail("an ordered dict is made with arguments");
-        return push_container(Kind::kDict);
-      case PickleCall::kReconstruct:
-        if (given.empty()) return fail("a call has no argument");
-        return tuple_of(0) && object_of(given[0]);
-      case PickleCall::kOpaque:
-        break;
-    }
-    return push_object(callee, arguments);
-  }
-  // The empty tuple on the stack becomes the arguments of an object of that class.
-  bool object_of(PickleId callee) {
-    PickleId arguments = 0;
-    return pop(arguments) && push_object(callee, arguments);
-  }
-  bool new_object(bool with_keywords) {
-    PickleId keywords = 0;
-    PickleId arguments = 0;
-    PickleId callee = 0;
-    if (with_keywords && !pop(keywords)) return false;
-    return pop(arguments) && pop(callee) && push_object(callee, arguments);
-  }
-  bool build() {
-    PickleId state = 0;
-    if (!pop(state)) return false;
-    if (stack_.empty() || stack_.back() == kMark) return fail("the stack is empty");
-    PickleNode& object = node(stack_.back());
-    if (object.kind == Kind::kDict) return true;  // attributes of an OrderedDict: nothing we read
-    if (object.kind != Kind::kObject) return fail("state is set on something that is no object");
-    const uint32_t depth = node(state).depth + 1u;
-    if (depth > limits_.depth) return fail("nesting is deeper than " + std::to_string(limits_.depth));
-    object.depth = std::max(object.depth, static_cast<uint16_t>(depth));
-    object.state = state;
-    return true;
-  }
-  bool persistent() {
-    PickleId id = 0;
-    if (!pop(id)) return false;
-    PickleNode made;
-    made.kind = Kind::kPersistent;
-    made.arguments = id;
-    made.depth = static_cast<uint16_t>(node(id).depth + 1u);
-    return push(made);
   }
 
   // ---- numbers and texts of several spellings
@@ -308,10 +88,7 @@ class PickleReader {
     if (!take_text(8, raw)) return false;
     uint64_t bits = 0;
     for (char c : raw) bits = bits << 8 | static_cast<unsigned char>(c);
-    PickleNode made;
-    made.kind = Kind::kFloat;
-    made.real = bit_cast<double>(bits);
-    return push(made);
+    return push_float(bit_cast<double>(bits));
   }
   // Protocol 0 text: raw-unicode-escape, of which only \uXXXX and plain ASCII are written by the savers we
   // read.
@@ -330,8 +107,7 @@ class PickleReader {
         append_utf8(decoded, static_cast<unsigned char>(line[i]));
       }
     }
-    pickle_.made_.push_back(std::move(decoded));
-    return push_text(pickle_.made_.back(), Kind::kText);
+    return push_made_text(std::move(decoded));
   }
 
   bool step(unsigned char opcode) {
@@ -348,24 +124,18 @@ class PickleReader {
       }
       case '.': {  // STOP
         stopped_ = true;
-        return pop(pickle_.root_);
+        return end();
       }
       case '(':
-        stack_.push_back(kMark);
-        return true;
-      case '0': {  // POP
-        if (stack_.empty()) return fail("the stack is empty");
-        stack_.pop_back();
-        return true;
-      }
+        return push_mark();
+      case '0':  // POP
+        return drop();
       case '1': {  // POP_MARK
         std::vector<PickleId> dropped;
         return pop_mark(dropped);
       }
       case '2':  // DUP
-        if (stack_.empty() || stack_.back() == kMark) return fail("the stack is empty");
-        stack_.push_back(stack_.back());
-        return true;
+        return duplicate();
       case 'N':
         return push_none();
       case 0x88:
@@ -457,7 +227,7 @@ class PickleReader {
         return take(key) && remember(key);
       }
       case 0x94:
-        return remember(memo_.size());  // MEMOIZE
+        return memoize();  // MEMOIZE
       case 'g': {
         uint64_t key = 0;
         return line_number(key) && recall(key);
@@ -474,14 +244,8 @@ class PickleReader {
         std::string_view name;
         return take_line(raw) && take_line(name) && push_global(raw, name);
       }
-      case 0x93: {  // STACK_GLOBAL
-        PickleId name = 0;
-        PickleId module = 0;
-        if (!pop(name) || !pop(module)) return false;
-        if (node(name).kind != Kind::kText || node(module).kind != Kind::kText)
-          return fail("a global is named by no text");
-        return push_global(node(module).text, node(name).text);
-      }
+      case 0x93:
+        return push_stack_global();
       case 'R':
         return reduce();
       case 0x81:
@@ -500,17 +264,12 @@ class PickleReader {
   }
 
   std::string_view text_;
-  std::span<const PickleGlobal> allowed_;
-  PickleLimits limits_;
-  Pickle pickle_;
-  std::vector<uint32_t> stack_;
-  std::vector<uint32_t> memo_;
   uint64_t at_ = 0;
   uint64_t opcode_at_ = 0;
-  uint64_t links_ = 0;
   bool stopped_ = false;
-  std::string problem_;
 };
+
+}  // namespace
 
 Result<Pickle> read_pickle(Bytes bytes, std::span<const PickleGlobal> allowed, PickleLimits limits) {
   return PickleReader(bytes, allowed, limits).read();

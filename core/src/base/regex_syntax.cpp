@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "regex_cursor.h"
 #include "tftf/base/checked.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/utf8.h"
@@ -10,11 +11,9 @@
 namespace tftf::regex {
 namespace {
 
-constexpr uint64_t kMaxPattern = 10'000;   // code points
-constexpr uint32_t kMaxNesting = 100;      // groups in groups
-constexpr uint64_t kMaxRepeat = 65'535;    // PCRE2's
-constexpr uint64_t kUnbounded = 1u << 31;  // widths and counts saturate here
-constexpr uint32_t kEnd = 0xFFFFFFFFu;     // no character
+constexpr uint64_t kMaxPattern = 10'000;  // code points
+constexpr uint32_t kMaxNesting = 100;     // groups in groups
+constexpr uint64_t kMaxRepeat = 65'535;   // PCRE2's
 constexpr std::string_view kSpaces = " \t\n\r\v\f";
 
 struct Flags {
@@ -50,35 +49,9 @@ struct Span {
   uint64_t low = 0, high = 0;
 };
 
-uint64_t saturate(uint64_t value) { return std::min(value, kUnbounded); }
-
-std::string hexadecimal(uint32_t code_point) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  do {
-    text.insert(text.begin(), kDigits[code_point & 15]);
-    code_point >>= 4;
-  } while (code_point > 0);
-  return "\\x{" + text + "}";
-}
-
-// A literal character, with no meaning of its own inside or outside a class.
-std::string literal(uint32_t c) {
-  if (c < 0x80 && !is_ascii_letter(c) && !is_ascii_digit(c) && c != '_') return hexadecimal(c);
-  std::string text;
-  append_utf8(text, c);
-  return text;
-}
-
-class Reader {
+class Reader : private PatternCursor {
  public:
-  explicit Reader(std::string_view pattern) : source_(pattern) {
-    for (uint64_t at = 0; at < pattern.size();) {
-      const CodePoint point = code_point_at(pattern, at);
-      points_.push_back(point.value);
-      at += point.length;
-    }
-  }
+  using PatternCursor::PatternCursor;
 
   Result<Syntax> read() {
     if (find_invalid_utf8(source_)) return error("it is not valid UTF-8", 0);
@@ -97,21 +70,6 @@ class Reader {
   }
 
  private:
-  Error error(std::string_view why, uint64_t at) const {
-    return Error{.code = ErrorCode::kUsage,
-                 .message = "The pattern " + quote_name(source_) + " is not accepted: " + std::string(why) +
-                            " (at character " + std::to_string(at) + ").",
-                 .found = std::string(source_)};
-  }
-
-  bool at_end() const { return at_ >= points_.size(); }
-  uint32_t peek() const { return at_end() ? kEnd : points_[to_size(at_)]; }
-  bool accept(uint32_t c) {
-    if (peek() != c) return false;
-    ++at_;
-    return true;
-  }
-
   Result<Span> read_alternation(bool verbose, uint32_t nesting) {
     if (nesting > kMaxNesting) return error("groups are nested too deeply", at_);
     Span all;
@@ -191,13 +149,6 @@ class Reader {
     return span;
   }
 
-  // A number of decimal digits; saturates.
-  std::optional<uint64_t> read_count() {
-    std::optional<uint64_t> value;
-    while (is_ascii_digit(peek())) value = saturate(value.value_or(0) * 10 + (points_[to_size(at_++)] - '0'));
-    return value;
-  }
-
   // False: a `{` that opens no quantifier and so is a literal.
   Result<bool> read_repeat(uint32_t c, uint64_t start, std::vector<Part>& parts) {
     uint64_t low = c == '+' ? 1 : 0, high = c == '?' ? 1 : kUnbounded;
@@ -242,47 +193,6 @@ class Reader {
     part.low = saturate(part.low * low);
     part.high = high == kUnbounded && part.high > 0 ? kUnbounded : saturate(part.high * high);
     return true;
-  }
-
-  // Exactly `count` hexadecimal digits.
-  std::optional<uint32_t> read_hexadecimal(uint32_t count) {
-    uint32_t value = 0;
-    for (uint32_t i = 0; i < count; ++i) {
-      const uint32_t c = peek();
-      uint32_t digit = 0;
-      if (is_ascii_digit(c)) {
-        digit = c - '0';
-      } else if (c >= 'a' && c <= 'f') {
-        digit = c - 'a' + 10;
-      } else if (c >= 'A' && c <= 'F') {
-        digit = c - 'A' + 10;
-      } else {
-        return std::nullopt;
-      }
-      value = value << 4 | digit;
-      ++at_;
-    }
-    return value;
-  }
-
-  // The character that \x \u \U, a control escape or an escaped non-letter stands for; `c` is behind the
-  // backslash and already read. Octal digits are the caller's.
-  Result<uint32_t> read_character_escape(uint32_t c, uint64_t start) {
-    if (c == 'x' || c == 'u' || c == 'U') {
-      const std::optional<uint32_t> value = read_hexadecimal(c == 'x' ? 2 : c == 'u' ? 4 : 8);
-      if (!value) return error("incomplete escape", start);
-      if (*value > 0x10FFFF || (*value >= 0xD800 && *value <= 0xDFFF))
-        return error("no such character", start);
-      return *value;
-    }
-    if (const uint32_t control = c == 'b' ? 0 : control_escape(c)) return control;
-    if (is_ascii_letter(c)) return error("bad escape \\" + std::string(1, static_cast<char>(c)), start);
-    return c;
-  }
-
-  uint32_t read_octal(uint32_t value, uint32_t more) {
-    for (; more > 0 && is_octal_digit(peek()); --more) value = value * 8 + (points_[to_size(at_++)] - '0');
-    return value;
   }
 
   // Outside classes; the backslash is read.
@@ -396,16 +306,6 @@ class Reader {
       text += '-' + high->text;
     }
     return Part{text + "]"};
-  }
-
-  std::optional<std::string> read_name(uint32_t end) {
-    std::string name;
-    while (!at_end()) {
-      const uint32_t c = points_[to_size(at_++)];
-      if (c == end) return name;
-      append_utf8(name, c);
-    }
-    return std::nullopt;
   }
 
   // Nothing: global flags. The opening parenthesis is read.
@@ -531,16 +431,6 @@ class Reader {
     return minus.empty() ? text : text + "-" + minus;
   }
 
-  static std::string printable(uint32_t c) {
-    if (c == kEnd) return "";
-    std::string text;
-    append_utf8(text, c);
-    return escape_text(text);
-  }
-
-  std::string_view source_;
-  std::vector<uint32_t> points_;
-  uint64_t at_ = 0;
   Flags global_;
   std::vector<std::optional<std::pair<uint64_t, uint64_t>>> group_widths_;  // nothing while a group is open
   std::vector<std::pair<std::string, uint32_t>> names_;
@@ -548,35 +438,6 @@ class Reader {
 };
 
 }  // namespace
-
-bool is_identifier(std::string_view name) {
-  if (name.empty() || is_ascii_digit(static_cast<unsigned char>(name[0]))) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    const auto u = static_cast<unsigned char>(c);
-    return is_ascii_letter(u) || is_ascii_digit(u) || u == '_';
-  });
-}
-
-uint32_t control_escape(uint32_t letter) {
-  switch (letter) {
-    case 'a':
-      return '\a';
-    case 'b':
-      return '\b';
-    case 'f':
-      return '\f';
-    case 'n':
-      return '\n';
-    case 'r':
-      return '\r';
-    case 't':
-      return '\t';
-    case 'v':
-      return '\v';
-    default:
-      return 0;
-  }
-}
 
 Result<Syntax> read_syntax(std::string_view pattern) { return Reader(pattern).read(); }
 

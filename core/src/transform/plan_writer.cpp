@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "code_bundles.h"
 #include "conversion_items.h"
 #include "planned_account.h"
 #include "recipe_items.h"
@@ -43,9 +44,9 @@ class Writer {
         recipes_(builder_, request.tile_bytes) {}
 
   Result<Transform> write() {
-    TFTF_TRY(check_codes());
+    TFTF_TRY(check_codes(stream_, request_.examine));
     if (request_.layout.align) files_.align();
-    collect_bundles();
+    bundles_ = collect_bundles(stream_);
     TFTF_TRY(declare());
     account_ = account_of(stream_, layouts_, request_);
     builder_.hold(stream_.held_bytes);
@@ -94,48 +95,6 @@ class Writer {
     }
     std::sort(made.consumed.begin(), made.consumed.end());
     std::sort(made.needed_later.begin(), made.needed_later.end());
-  }
-
-  // Codes are final: nothing is done with them after they were made, and they stay together.
-  Result<void> check_codes() const {
-    std::map<uint32_t, uint32_t> outputs;  // by bundle
-    for (const StreamTensor& tensor : stream_.tensors) {
-      const auto stray = std::find_if(tensor.stages.begin(), tensor.stages.end(),
-                                      [](const Stage& stage) { return stage.op->encodes; });
-      const bool changed = stray != tensor.stages.end() ? stray + 1 != tensor.stages.end()
-                                                        : (tensor.output > 0 || tensor.literal ||
-                                                           tensor.measured || tensor.plane || tensor.words) &&
-                                                              !tensor.stages.empty();
-      if (changed || (request_.examine && (tensor.bundle != 0 || tensor.plane || tensor.words))) {
-        return Error{.code = ErrorCode::kRefusedUnsupported,
-                     .message = "Tensor " + stream_.described(tensor) +
-                                (changed ? " would be changed after it was quantised; quantising comes last."
-                                         : " would be quantised, and its values are not examined then."),
-                     .file = stream_.file_of(tensor.source),
-                     .tensor = tensor.name};
-      }
-      if (tensor.bundle != 0 && !tensor.literal && !tensor.measured) ++outputs[tensor.bundle];
-    }
-    for (const StreamTensor& tensor : stream_.tensors) {
-      if (tensor.bundle == 0 || tensor.literal || tensor.measured || outputs[tensor.bundle] == tensor.outputs)
-        continue;
-      return Error{.code = ErrorCode::kRefusedUnsupported,
-                   .message = "Of tensor " + stream_.described(tensor) +
-                              " codes or scales would be left out after it was quantised.",
-                   .file = stream_.file_of(tensor.source),
-                   .tensor = tensor.name};
-    }
-    return {};
-  }
-
-  void collect_bundles() {
-    for (size_t i = 0; i < stream_.tensors.size(); ++i) {
-      const StreamTensor& tensor = stream_.tensors[i];
-      if (tensor.bundle == 0 || tensor.literal || tensor.measured) continue;
-      std::vector<size_t>& members = bundles_[tensor.bundle];
-      members.resize(std::max<size_t>(members.size(), tensor.output + size_t{1}));
-      members[tensor.output] = i;
-    }
   }
 
   Result<void> declare() {
@@ -443,9 +402,9 @@ class Writer {
   ResultFiles files_;
   ConversionItems conversions_;
   RecipeItems recipes_;
-  std::map<uint32_t, std::vector<size_t>> bundles_;  // tensors of each, by output
-  std::map<uint32_t, uint32_t> input_of_;            // shard to input
-  std::map<uint32_t, uint32_t> tables_;              // of what is measured, by bundle
+  CodeBundles bundles_;
+  std::map<uint32_t, uint32_t> input_of_;  // shard to input
+  std::map<uint32_t, uint32_t> tables_;    // of what is measured, by bundle
   const std::vector<Stage> no_stages_{};
 };
 

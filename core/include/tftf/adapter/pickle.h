@@ -78,7 +78,7 @@ class Pickle {
   std::optional<std::string_view> text(PickleId id) const;
 
  private:
-  friend class PickleReader;
+  friend class PickleMachine;
   std::vector<PickleNode> nodes_;
   std::vector<std::vector<PickleId>> lists_;
   std::deque<std::string> made_;  // decoded texts that are no slice of the input
