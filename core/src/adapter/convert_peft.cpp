@@ -1,10 +1,10 @@
 // The result as PEFT stores it: a folder each for the models of a pipeline, with adapter_config.json (spec adapters 13).
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 
 #include "adapter/convert_module.h"
+#include "adapter/peft_patterns.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/json_text.h"
 
@@ -59,63 +59,6 @@ std::string peft_obstacle(const Module& module) {
   if (module.has(P::kMagnitude) && !magnitude_of_outputs(module))
     return "has a magnitude along its inputs, which PEFT does not have";
   return "";
-}
-
-// A number of a configuration: whole ones without a point.
-OrderedJson number(double value) {
-  if (value == std::floor(value) && std::fabs(value) < 1e15) return OrderedJson(static_cast<int64_t>(value));
-  return json_float(value);
-}
-
-// A pattern that this path alone fulfils, but for paths that it ends.
-std::string pattern_of(const std::string& path) {
-  std::string pattern;
-  for (const char c : path) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    if (!plain) pattern += '\\';
-    pattern += c;
-  }
-  return pattern + "$";
-}
-
-// Values per module: the commonest as the default, patterns for the others, and for modules that another's pattern would
-// catch.
-struct Values {
-  double common = 0;
-  std::vector<std::pair<std::string, double>> patterns{};
-};
-Values values_of(const std::vector<std::pair<std::string, double>>& modules) {
-  Values values;
-  std::map<double, size_t> counts;
-  for (const auto& [path, value] : modules) ++counts[value];
-  size_t most = 0;
-  for (const auto& [path, value] : modules) {
-    if (counts[value] <= most) continue;
-    most = counts[value];
-    values.common = value;
-  }
-  std::set<std::string_view> keys;
-  for (const auto& [path, value] : modules)
-    if (value != values.common) keys.insert(path);
-  const auto caught = [&](std::string_view path) {
-    for (size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.', dot + 1))
-      if (keys.count(path.substr(dot + 1)) > 0) return true;
-    return false;
-  };
-  std::vector<std::pair<std::string, double>> chosen;
-  for (const auto& [path, value] : modules)
-    if (value != values.common || caught(path)) chosen.emplace_back(path, value);
-  // The first key that matches decides: the longer path before the one that it ends in.
-  std::stable_sort(chosen.begin(), chosen.end(),
-                   [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
-  for (const auto& [path, value] : chosen) values.patterns.emplace_back(pattern_of(path), value);
-  return values;
-}
-
-OrderedJson patterns_json(const Values& values) {
-  OrderedJson out = OrderedJson::object();
-  for (const auto& [pattern, value] : values.patterns) out[pattern] = number(value);
-  return out;
 }
 
 class PeftWriter {
@@ -190,16 +133,16 @@ class PeftWriter {
       ++out_.modules;
     }
     const bool saved = carry_wholes(file);
-    const Values r = values_of(ranks), alpha = values_of(alphas);
+    const PatternedValues r = patterned_values(ranks), alpha = patterned_values(alphas);
     OrderedJson config;
     config["peft_type"] = method;
     config["task_type"] = from_source("task_type");
     config["base_model_name_or_path"] = from_source("base_model_name_or_path");
     config["inference_mode"] = true;
-    config["r"] = number(r.common);
-    config[method == "LORA" ? "lora_alpha" : "alpha"] = number(alpha.common);
-    config["rank_pattern"] = patterns_json(r);
-    config["alpha_pattern"] = patterns_json(alpha);
+    config["r"] = config_number(r.common);
+    config[method == "LORA" ? "lora_alpha" : "alpha"] = config_number(alpha.common);
+    config["rank_pattern"] = r.patterns;
+    config["alpha_pattern"] = alpha.patterns;
     config["target_modules"] = OrderedJson(std::vector<std::string>(targets.begin(), targets.end()));
     if (experts) config["target_parameters"] = from_source("target_parameters");
     config["modules_to_save"] = saved ? saved_modules() : OrderedJson();

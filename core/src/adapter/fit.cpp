@@ -2,9 +2,9 @@
 #include "tftf/adapter/fit.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "adapter/fit_modules.h"
+#include "adapter/peft_patterns.h"
 #include "adapter/stack_choice.h"
 #include "tftf/adapter/scales.h"
 #include "tftf/base/checked.h"
@@ -17,22 +17,6 @@ namespace {
 constexpr std::string_view kPrefix = "base_model.model.";
 // The first version that reads pairs of parameters as they are written here.
 constexpr std::string_view kReadsSo = "0.19.1";
-
-// A key of a pattern that matches this path alone, however long the path before it is.
-std::string pattern_of(const std::string& path) {
-  std::string pattern;
-  for (const char c : path) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    if (!plain) pattern += '\\';
-    pattern += c;
-  }
-  return pattern + "$";
-}
-
-OrderedJson number_json(double value) {
-  if (value == std::floor(value) && std::abs(value) < 9e15) return OrderedJson(static_cast<int64_t>(value));
-  return OrderedJson(value);
-}
 
 // The value that most have, of equals the smallest.
 template <class Value>
@@ -73,11 +57,11 @@ class ConfigWriter {
     for (const FittedPair& pair : pairs) {
       const std::string key = key_of(pair);
       (pair.parameter.empty() ? modules : parameters).push_back(key);
-      if (pair.rank != rank) rank_pattern[pattern_of(key)] = json_integer(pair.rank);
-      if (pair.alpha != alpha) alpha_pattern[pattern_of(key)] = number_json(pair.alpha);
+      if (pair.rank != rank) rank_pattern[path_pattern(key)] = json_integer(pair.rank);
+      if (pair.alpha != alpha) alpha_pattern[path_pattern(key)] = config_number(pair.alpha);
     }
     set("r", json_integer(rank));
-    set("lora_alpha", number_json(alpha));
+    set("lora_alpha", config_number(alpha));
     set("use_rslora", false);
     set("rank_pattern", std::move(rank_pattern));
     set("alpha_pattern", std::move(alpha_pattern));

@@ -1,64 +1,17 @@
 // Configurations of adapters, for ranks that have changed.
-#include <algorithm>
-#include <cmath>
-#include <map>
 #include <set>
 
+#include "adapter/peft_patterns.h"
 #include "transform/lowrank/adapter_file.h"
 
 namespace tftf::lowrank {
 namespace {
 
-OrderedJson config_number(double value) {
-  if (value == std::floor(value) && std::fabs(value) < 1e15) return OrderedJson(static_cast<int64_t>(value));
-  return json_float(value);
-}
-
-// A regular expression that this path fulfils, and those that end in it.
-std::string path_pattern(const std::string& path) {
-  std::string pattern;
-  for (const char c : path) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    if (!plain) pattern += '\\';
-    pattern += c;
-  }
-  return pattern + "$";
-}
-
-// The commonest value, and patterns for modules that have another or would be caught by a pattern of another.
-struct PatternedValues {
-  double common = 0;
-  OrderedJson patterns = OrderedJson::object();
-};
-
-template <class Of>
-PatternedValues patterned(const std::vector<ConfiguredModule>& modules, Of of) {
-  PatternedValues values;
-  std::map<double, size_t> counts;
-  for (const ConfiguredModule& module : modules) ++counts[of(module)];
-  size_t most = 0;
-  for (const ConfiguredModule& module : modules) {
-    if (counts[of(module)] <= most) continue;
-    most = counts[of(module)];
-    values.common = of(module);
-  }
-  std::set<std::string_view> others;
-  for (const ConfiguredModule& module : modules)
-    if (of(module) != values.common) others.insert(module.path);
-  const auto caught = [&](std::string_view path) {
-    for (size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.', dot + 1))
-      if (others.count(path.substr(dot + 1)) > 0) return true;
-    return false;
-  };
-  std::vector<const ConfiguredModule*> chosen;
-  for (const ConfiguredModule& module : modules)
-    if (of(module) != values.common || caught(module.path)) chosen.push_back(&module);
-  // The first that matches decides: a path before the one that it ends in.
-  std::stable_sort(chosen.begin(), chosen.end(),
-                   [](const auto* a, const auto* b) { return a->path.size() > b->path.size(); });
-  for (const ConfiguredModule* module : chosen)
-    values.patterns[path_pattern(module->path)] = config_number(of(*module));
-  return values;
+PatternedValues patterned(const std::vector<ConfiguredModule>& modules,
+                          double (*of)(const ConfiguredModule&)) {
+  std::vector<std::pair<std::string, double>> values;
+  for (const ConfiguredModule& module : modules) values.emplace_back(module.path, of(module));
+  return patterned_values(values);
 }
 
 void set_member(ConfigText& config, const std::vector<std::string_view>& path, const OrderedJson& value) {
