@@ -97,6 +97,13 @@ TEST_CASE("LO027: transposed factors") {
   // MLX's own.
   CHECK(family_lines({{"q.lora_a", "F32", {4, 2}}, {"q.lora_b", "F32", {2, 6}}}) ==
         FamilyLines{"LO025 m.safetensors -"});
+  // Two experts of rank 3: as PEFT stores a pair of a stacked parameter.
+  const std::string stacked = "base_model.model.model.layers.0.mlp.experts";
+  for (const std::string& name : {stacked, stacked + ".base_layer"}) {
+    const FamilyLines none =
+        family_lines({{name + ".lora_A.weight", "F32", {6, 4}}, {name + ".lora_B.weight", "F32", {4, 6}}});
+    CHECK(std::none_of(none.begin(), none.end(), [](const std::string& line) { return line.find("LO027") == 0; }));
+  }
 }
 
 TEST_CASE("LO028: metadata about the training data") {

@@ -207,6 +207,12 @@ TEST_CASE("CF004: needed values are positive integers, and stop the family check
   CHECK(model.report() == Lines{});
   model.config.insert(model.config.size() - 1, R"(,"num_experts":"3")");
   CHECK(model.report() == Lines{"CF004 num_experts"});
+  // As transformers 5 saves the key.
+  model = synthetic_model(moe, 'B');
+  model.config.insert(model.config.size() - 1, R"(,"num_experts":null)");
+  CHECK(model.report() == Lines{});
+  model.config.insert(model.config.size() - 1, R"(,"num_local_experts":null)");
+  CHECK(model.report() == Lines{"CF004 num_experts"});
 }
 
 TEST_CASE("CF005: heads divide what they have to") {

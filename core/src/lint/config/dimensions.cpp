@@ -18,6 +18,9 @@ std::string_view word_at(std::string_view text, size_t at) {
   return text.substr(at, end - at);
 }
 
+// Keys that transformers saves under another name, too.
+constexpr std::pair<std::string_view, std::string_view> kSavedAs[] = {{"num_experts", "num_local_experts"}};
+
 // Recursive descent over one expression; the texts are our own tables, so it meets no malformed one.
 template <class Lookup>
 class Evaluator {
@@ -83,15 +86,23 @@ const FamilyDerived* Dimensions::find_derived(std::string_view name) const {
   return nullptr;
 }
 
+const JsonValue* Dimensions::member(std::string_view key) const {
+  if (const JsonValue* value = config_.get(key)) return value;
+  for (const auto& [name, saved] : kSavedAs)
+    if (name == key) return config_.get(saved);
+  return nullptr;
+}
+
 bool Dimensions::present(std::string_view key) const {
-  const JsonValue* value = config_.get(key);
+  const JsonValue* value = member(key);
   return value && !(key == "time_step_rank" && value->is_string() && value->text == "auto");
 }
 
 DimensionValue Dimensions::key_or(std::string_view key, std::string_view otherwise) const {
   if (!present(key) && !otherwise.empty()) return evaluate(otherwise);
   DimensionValue out;
-  if (const std::optional<int64_t> value = config_.integer(key); value && *value >= 1)
+  const JsonValue* given = member(key);
+  if (const auto value = given ? given->as_integer() : std::nullopt; value && *value >= 1)
     out.value = static_cast<uint64_t>(*value);
   else
     out.bad_keys.push_back(key);

@@ -33,6 +33,8 @@ class Dimensions {
 
  private:
   const FamilyDerived* find_derived(std::string_view name) const;
+  // A member of the configuration that is not null, whatever of its names it has; or nothing.
+  const JsonValue* member(std::string_view key) const;
 
   const Family& family_;
   const JsonValue& config_;
