@@ -71,7 +71,7 @@ class Graft final : public Pipe {
               : "--exclude leaves nothing of what --include names; the model's tensors are copied.");
     } else {
       carry_mtp_counts(stream, source, account.names);
-      carry_processor_files(stream, *other_);
+      TFTF_TRY(carry_processor_files(stream, *other_));
       if (!options_.missing && ties_head(stream.config()) &&
           std::any_of(account.names.begin(), account.names.end(), is_head))
         untie_head(stream);

@@ -176,21 +176,33 @@ void carry_mtp_counts(Stream& stream, const Stream& source, const std::vector<st
   }
 }
 
-void carry_processor_files(Stream& stream, const OtherModel& source) {
+Result<void> carry_processor_files(Stream& stream, const OtherModel& source) {
   constexpr std::string_view kFiles[] = {"preprocessor_config.json", "processor_config.json",
                                          "video_preprocessor_config.json", "chat_template.json",
                                          "chat_template.jinja"};
-  const auto has = [](const std::vector<FileEntry>& folder, std::string_view name) {
-    return std::any_of(folder.begin(), folder.end(), [&](const FileEntry& file) {
-      return file.name == name && file.regular && file.unreadable.empty();
-    });
+  const auto find = [](const std::vector<FileEntry>& folder, std::string_view name) {
+    const auto named = [&](const FileEntry& file) { return file.name == name; };
+    const auto found = std::find_if(folder.begin(), folder.end(), named);
+    return found == folder.end() ? nullptr : &*found;
   };
   for (const std::string_view name : kFiles) {
-    if (has(stream.request->folder, name) || !has(source.folder, name)) continue;
+    // What the model has and cannot be read is refused where its own files are copied.
+    const FileEntry* own = find(stream.request->folder, name);
+    const FileEntry* file = find(source.folder, name);
+    if (file == nullptr || (own != nullptr && own->regular)) continue;
+    const std::string path = source.place + std::string(name);
+    if (!file->unreadable.empty() || !file->regular) {
+      const std::string why = file->unreadable.empty() ? "it is not a regular file" : file->unreadable;
+      return Error{.code = ErrorCode::kIoRead,
+                   .message = "File " + quote_name(path) + " would be taken along and cannot be read: " +
+                              escape_text(why) + ".",
+                   .file = path};
+    }
     const auto same = [&](const auto& side) { return side.first == name; };
     if (std::any_of(stream.more_sides.begin(), stream.more_sides.end(), same)) continue;
-    stream.more_sides.emplace_back(name, source.place + std::string(name));
+    stream.more_sides.emplace_back(name, path);
   }
+  return {};
 }
 
 bool ties_head(const JsonValue* config) {

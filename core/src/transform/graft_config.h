@@ -25,8 +25,9 @@ Result<void> find_plain_lists(Stream& stream, const StreamTensor& tensor);
 // taken) hold such a layer.
 void carry_mtp_counts(Stream& stream, const Stream& source, const std::vector<std::string>& names);
 
-// Takes along what processes pictures and the like where the model has no such file.
-void carry_processor_files(Stream& stream, const OtherModel& source);
+// Takes along what processes pictures and the like where the model has no such file. kIoRead: one that `source` has and
+// that cannot be read.
+Result<void> carry_processor_files(Stream& stream, const OtherModel& source);
 
 // config.json ties the output head to the embeddings, at the top or in text_config.
 bool ties_head(const JsonValue* config);

@@ -102,7 +102,8 @@ TEST_CASE("LO027: transposed factors") {
   for (const std::string& name : {stacked, stacked + ".base_layer"}) {
     const FamilyLines none =
         family_lines({{name + ".lora_A.weight", "F32", {6, 4}}, {name + ".lora_B.weight", "F32", {4, 6}}});
-    CHECK(std::none_of(none.begin(), none.end(), [](const std::string& line) { return line.find("LO027") == 0; }));
+    CHECK(std::none_of(none.begin(), none.end(),
+                       [](const std::string& line) { return line.find("LO027") == 0; }));
   }
 }
 

@@ -237,6 +237,15 @@ TEST_CASE("graft takes the files of a tower along where the model has none") {
   const TransformResult own = grafted(graft(model, source, {"missing"}));
   CHECK(std::count(own.copied.begin(), own.copied.end(), "preprocessor_config.json") == 1);
   CHECK(std::count(own.copied.begin(), own.copied.end(), "source//preprocessor_config.json") == 0);
+  // One that the source has and that cannot be read is not left out in silence.
+  model.files.erase("preprocessor_config.json");
+  MemoryModel broken = source;
+  broken.unlistable["preprocessor_config.json"] = "no such luck";
+  check_graft_refused(graft(model, broken, {"missing"}), ErrorCode::kIoRead, "no such luck");
+  broken = source;
+  broken.files.erase("preprocessor_config.json");
+  broken.fifos = {"chat_template.jinja"};
+  check_graft_refused(graft(model, broken, {"missing"}), ErrorCode::kIoRead, "chat_template.jinja");
 }
 
 TEST_CASE("graft refuses unrelated models, and takes names as they are for types without layouts") {
