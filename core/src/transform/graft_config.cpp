@@ -194,8 +194,8 @@ Result<void> carry_processor_files(Stream& stream, const OtherModel& source) {
     if (!file->unreadable.empty() || !file->regular) {
       const std::string why = file->unreadable.empty() ? "it is not a regular file" : file->unreadable;
       return Error{.code = ErrorCode::kIoRead,
-                   .message = "File " + quote_name(path) + " would be taken along and cannot be read: " +
-                              escape_text(why) + ".",
+                   .message = "File " + quote_name(path) +
+                              " would be taken along and cannot be read: " + escape_text(why) + ".",
                    .file = path};
     }
     const auto same = [&](const auto& side) { return side.first == name; };
