@@ -430,16 +430,17 @@ def main():
     titles = {"a": "dequant-fp8 / cp of its output", "b": "passthrough / cp",
               "r": "colibri repack-fp8 / cp", "c": "merge-lora r=16 / cp",
               "d": "dequant-fp8 --merge-lora / cp", "f": "merge-lora r=128 / cp",
+              "z": "adapter resize 128 to 32, 224 modules",
               "q": "dequant of GPTQ / cp of its output", "w": "dequant of AWQ / cp of its output",
               "n": "dequant of NF4 / cp of its output", "v": "dequant of NVFP4 / cp of its output",
               "x": "dequant of gpt-oss / cp of its output", "m": "dequant of MLX / cp of its output",
               "p": "repack of GPTQ to AWQ / cp",
               "i": "colibri convert to int4 / cp", "g": "one tensor of 4 GiB", "e": "plan of 92,000 tensors"}
-    print(f"{'':34}{'seconds':>9}{'cp':>9}{'ratio':>8}{'RSS MiB':>9}")
+    print(f"{'':38}{'seconds':>9}{'cp':>9}{'ratio':>8}{'RSS MiB':>9}")
     for name, title in titles.items():
         if name in results:
             row = results[name]
-            print(f"{title:34}{row['seconds']:>9}{row.get('cp_seconds', ''):>9}{row.get('ratio', ''):>8}{row['rss_mib']:>9}")
+            print(f"{title:38}{row['seconds']:>9}{row.get('cp_seconds', ''):>9}{row.get('ratio', ''):>8}{row['rss_mib']:>9}")
     if a.json:
         a.json.write_text(json.dumps(results, indent=2) + "\n")
     for failure in passed:
