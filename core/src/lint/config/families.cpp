@@ -81,6 +81,7 @@ std::vector<FamilyText> make_texts() {
               "block_sparse_moe.gate.weight [E,H]; block_sparse_moe.experts.{e}.w1.weight [F,H] per expert; "
               "block_sparse_moe.experts.{e}.w2.weight [H,F] per expert; "
               "block_sparse_moe.experts.{e}.w3.weight [F,H] per expert"});
+  out.back().stacks[0].renamed = "mlp. block_sparse_moe.";
   llama_like("qwen3_moe", {kGroupedQuery, kHeadDim, kFeedForward, kExperts},
              {kAttention, kAttentionBias, kAttentionNorms, kDenseOrExperts});
   llama_like("qwen2_moe",

@@ -197,7 +197,10 @@ void FamilyChecker::check_names() {
     }
     const auto& count = counts_[place.stack].value;
     const bool next_token_layer = ignored_layer(place) && place.layer - *count < nextn_;
-    if (!next_token_layer) unknown.take(tensors_[i].name);
+    const FamilyStack& stack = family_.stacks[place.stack];
+    const bool fused =
+        place.in_layers() && fused_layer(stack, tensors_[i], spelled(stack.prefix)).has_value();
+    if (!next_token_layer && !fused) unknown.take(tensors_[i].name);
   }
   if (!survey_.wrapper.empty())
     add(Rule::CF028, std::string(survey_.wrapper), {{"prefix", std::string(survey_.wrapper)}});
@@ -294,7 +297,7 @@ void FamilyChecker::check_expert_numbers() {
         symbol = &family_.symbols[s];
         expected = symbols_[s].value;
       }
-    const auto fused = fused_experts(tensors_, spelled(stack.prefix), stack.expert_prefix);
+    const auto fused = fused_experts(stack, tensors_, spelled(stack.prefix));
     for (const auto& [layer, tensor] : fused) {
       if (!expected || !counts_[i].value || layer >= *counts_[i].value) break;
       const uint64_t found = (*tensor->shape)[0];

@@ -1,6 +1,7 @@
 #include "lint/config/family_names.h"
 
 #include <optional>
+#include <string>
 
 #include "tftf/base/affix.h"
 
@@ -53,6 +54,11 @@ FamilyPlace find_unprefixed(const Family& family, std::string_view name, bool co
     place.stack = i;
     place.layer = *layer;
     place.kind = FamilyPlace::Kind::kInLayer;
+    std::string released;
+    if (!stack.later.empty() && starts_with(rest, stack.later)) {
+      released = std::string(stack.released) + std::string(rest.substr(stack.later.size()));
+      rest = released;
+    }
     if (find_in(stack.names, rest, companions, place)) {
       place.kind = FamilyPlace::Kind::kLayer;
     } else if (!stack.expert_prefix.empty() && starts_with(rest, stack.expert_prefix)) {

@@ -87,27 +87,38 @@ FamilySurvey survey_family(const Family& family, std::span<const ConfigTensor> t
   return survey;
 }
 
-std::map<uint32_t, const ConfigTensor*> fused_experts(std::span<const ConfigTensor> tensors,
-                                                      std::string_view prefix,
-                                                      std::string_view expert_prefix) {
+std::optional<uint32_t> fused_layer(const FamilyStack& stack, const ConfigTensor& tensor,
+                                    std::string_view prefix) {
   constexpr std::string_view kFused[] = {"gate_up_proj", "gate_proj", "up_proj", "down_proj"};
   constexpr std::string_view kWeight = ".weight";
-  std::map<uint32_t, const ConfigTensor*> fused;
-  for (const ConfigTensor& tensor : tensors) {
-    std::string_view rest = tensor.name;
-    if (tensor.shape->size() != 3 || !starts_with(rest, prefix)) continue;
-    rest.remove_prefix(prefix.size());
-    const size_t dot = std::min(rest.find('.'), rest.size());
-    uint32_t layer = 0;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + dot, layer);
-    if (error != std::errc() || end != rest.data() + dot || dot == rest.size()) continue;
-    rest.remove_prefix(dot + 1);
-    if (!starts_with(rest, expert_prefix)) continue;
-    rest.remove_prefix(expert_prefix.size());
-    if (ends_with(rest, kWeight)) rest.remove_suffix(kWeight.size());
-    if (std::find(std::begin(kFused), std::end(kFused), rest) != std::end(kFused))
-      fused.emplace(layer, &tensor);
+  std::string_view rest = tensor.name;
+  if (stack.expert_prefix.empty() || tensor.shape->size() != 3 || !starts_with(rest, prefix))
+    return std::nullopt;
+  rest.remove_prefix(prefix.size());
+  const size_t dot = std::min(rest.find('.'), rest.size());
+  uint32_t layer = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + dot, layer);
+  if (error != std::errc() || end != rest.data() + dot || dot == rest.size()) return std::nullopt;
+  rest.remove_prefix(dot + 1);
+  std::string_view experts = stack.expert_prefix;
+  if (!stack.later.empty() && starts_with(rest, stack.later)) {
+    rest.remove_prefix(stack.later.size());
+    if (!starts_with(experts, stack.released)) return std::nullopt;
+    experts.remove_prefix(stack.released.size());
   }
+  if (!starts_with(rest, experts)) return std::nullopt;
+  rest.remove_prefix(experts.size());
+  if (ends_with(rest, kWeight)) rest.remove_suffix(kWeight.size());
+  if (std::find(std::begin(kFused), std::end(kFused), rest) == std::end(kFused)) return std::nullopt;
+  return layer;
+}
+
+std::map<uint32_t, const ConfigTensor*> fused_experts(const FamilyStack& stack,
+                                                      std::span<const ConfigTensor> tensors,
+                                                      std::string_view prefix) {
+  std::map<uint32_t, const ConfigTensor*> fused;
+  for (const ConfigTensor& tensor : tensors)
+    if (const auto layer = fused_layer(stack, tensor, prefix)) fused.emplace(*layer, &tensor);
   return fused;
 }
 

@@ -42,11 +42,15 @@ struct FamilySurvey {
 // `companions` as in find_place.
 FamilySurvey survey_family(const Family& family, std::span<const ConfigTensor> tensors, bool companions);
 
-// By layer a tensor that holds all experts one after the other, where there is one: "PREFIX" + number + "." +
-// `expert_prefix` + one of the known names.
-std::map<uint32_t, const ConfigTensor*> fused_experts(std::span<const ConfigTensor> tensors,
-                                                      std::string_view prefix,
-                                                      std::string_view expert_prefix);
+// The layer of a tensor that holds all of its experts one after the other: "PREFIX" + number + "." + the stack's prefix of
+// experts, as released or as transformers 5 has it, + one of the known names.
+std::optional<uint32_t> fused_layer(const FamilyStack& stack, const ConfigTensor& tensor,
+                                    std::string_view prefix);
+
+// By layer such a tensor, where there is one.
+std::map<uint32_t, const ConfigTensor*> fused_experts(const FamilyStack& stack,
+                                                      std::span<const ConfigTensor> tensors,
+                                                      std::string_view prefix);
 
 // Names that a layer lacks of the table; `bits`: what it stores, as in StoredStack::layers.
 std::vector<std::string> missing_in_layer(const FamilyStack& stack, const StoredStack& stored, uint32_t layer,

@@ -117,6 +117,11 @@ Family parse_family(const FamilyText& text) {
     FamilyStack stack;
     stack.prefix = layers.prefix;
     std::tie(stack.count_key, stack.count_otherwise) = cut_else(layers.count);
+    const size_t space = layers.renamed.find(' ');
+    if (space != std::string_view::npos) {
+      stack.later = layers.renamed.substr(0, space);
+      stack.released = layers.renamed.substr(space + 1);
+    }
     for (std::string_view list : layers.entries)
       for_each_part(list, ';',
                     [&](std::string_view part) { parse_entry(part, family, stack.names, &stack); });

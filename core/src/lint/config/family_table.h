@@ -18,6 +18,8 @@ struct FamilyText {
     std::string_view prefix;  // "model.layers."
     std::string_view count;   // "num_hidden_layers", or "num_decoder_layers else num_layers"
     std::vector<std::string_view> entries;
+    std::string_view
+        renamed{};  // "mlp. block_sparse_moe.": what transformers 5 begins names with, and the table
   };
   std::string_view types;  // model types, "*" behind those whose embeddings are tied by default
   std::string_view head;   // empty when the family has none
@@ -73,6 +75,8 @@ struct FamilyStack {
   std::string_view expert_prefix;  // "mlp.experts.", empty without experts
   FamilyNames experts;
   bool has_groups = false;
+  // Names that transformers 5 begins with `later` are those that begin with `released` here. Empty: there are none.
+  std::string_view later, released;
 };
 
 struct Family {
