@@ -144,7 +144,7 @@ bool is_data_hash_key(std::string_view key) {
 }
 
 std::string index_text(const ShardIndex* old, uint64_t total_size,
-                       const std::vector<std::pair<std::string, std::string>>& weight_map) {
+                       const std::vector<std::pair<std::string_view, std::string_view>>& weight_map) {
   JsonValue total;
   total.kind = JsonKind::kNumber;
   total.text = std::to_string(total_size);
@@ -164,11 +164,19 @@ std::string index_text(const ShardIndex* old, uint64_t total_size,
   std::string text = "{\n  \"metadata\": ";
   append_value(text, metadata, 1);
   text += ",\n  \"weight_map\": {";
+  // Hundreds of thousands of lines are not to be copied while the text grows.
+  constexpr size_t kAround = 12;
+  size_t length = text.size() + kAround;
+  for (const auto& [tensor, file] : weight_map) length += tensor.size() + file.size() + kAround;
+  text.reserve(length);
   for (size_t i = 0; i < weight_map.size(); ++i) {
     text += i > 0 ? ",\n    " : "\n    ";
-    text += json_ascii_string(weight_map[i].first) + ": " + json_ascii_string(weight_map[i].second);
+    text += json_ascii_string(weight_map[i].first);
+    text += ": ";
+    text += json_ascii_string(weight_map[i].second);
   }
-  return text + (weight_map.empty() ? "}\n}" : "\n  }\n}");
+  text += weight_map.empty() ? "}\n}" : "\n  }\n}";
+  return text;
 }
 
 namespace {

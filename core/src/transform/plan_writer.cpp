@@ -370,7 +370,8 @@ class Writer {
     for (std::string& warning : sides->warnings) account_.warnings.push_back(std::move(warning));
     for (SideOutput& side : sides->files) builder_.add_side(std::move(side));
     if (request_.layout.single_file || files_.names().one_file) return {};
-    std::vector<std::pair<std::string, std::string>> map;
+    std::vector<std::pair<std::string_view, std::string_view>> map;
+    map.reserve(tensors_->size());
     uint64_t total = 0;
     for (size_t i = 0; i < tensors_->size(); ++i) {
       map.emplace_back((*tensors_)[i].name, account_.files[files_.file_of(i)].name);

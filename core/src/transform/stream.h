@@ -49,6 +49,16 @@ class Seldom {
 struct StreamTensor {
   std::string name{};  // as the pipes so far have made it
   DType dtype{};
+  // Small members stand together: a model has hundreds of thousands of these.
+  bool moved_codes =
+      false;           // put together from parts of tensors that are codes or scales of a quantised module
+  bool added = false;  // there is nothing stored that it replaces; `source` is any tensor
+  bool left_alone = false;  // a plain weight that has come into a quantised model
+  // Codes and scales that one encoding stage writes have a number in common (0: none); the tensor of output 0 has the
+  // stages, the others none.
+  uint32_t bundle = 0;
+  uint8_t output = 0;
+  uint8_t outputs = 1;  // of the stage
   Shape shape{};
   TensorRef source{};           // what is stored; its name is the one for messages
   std::vector<Stage> stages{};  // empty: copied byte for byte
@@ -56,18 +66,10 @@ struct StreamTensor {
   std::shared_ptr<const TensorData> provided{};
   // Likewise, put together from parts of tensors; `source` is the first of them.
   std::shared_ptr<const Gather> gather{};
-  bool moved_codes = false;  // of them, codes or scales of a quantised module
   // What config.json's lists call it, when it was renamed since they were rewritten.
   Seldom<std::string> listed_name{};
-  bool added = false;       // there is nothing stored that it replaces; `source` is any tensor
-  bool left_alone = false;  // a plain weight that has come into a quantised model
-  // Codes and scales that one encoding stage writes have a number in common (0: none); the tensor of output 0 has the
-  // stages, the others none.
-  uint32_t bundle = 0;
-  uint8_t output = 0;
-  uint8_t outputs = 1;            // of the stage
   Seldom<std::string> literal{};  // its bytes, made while planning; then there are no stages
-  std::optional<uint64_t>
+  Seldom<uint64_t>
       measured{};  // its bytes are measured: from here on in what the encoder of the bundle found
 
   // Of a repacked module: values of the stored tensor in another form, or words made by counting. Then there are no stages.

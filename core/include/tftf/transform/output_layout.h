@@ -40,7 +40,7 @@ bool is_data_hash_key(std::string_view key);
 // The text of the index as Python's json.dumps(indent=2) writes it: the old index's metadata with its unknown
 // members in their order, total_size anew (last when it was absent), then the map in output order.
 std::string index_text(const ShardIndex* old, uint64_t total_size,
-                       const std::vector<std::pair<std::string, std::string>>& weight_map);
+                       const std::vector<std::pair<std::string_view, std::string_view>>& weight_map);
 
 // The files that are copied beside the result, sorted by name: what lies directly in the model's folder but
 // weights of any kind, indexes, our own temporary files, and files over 64 MiB; beside a lone file only those
