@@ -52,6 +52,7 @@ int run_distributed_merge(Session& session, const CommandLine& line) {
   std::vector<Operation> operations = line.operations;
   AdapterRequest request{
       .path = line.value("checkpoint-dir"), .config = config_of(merge_of(operations)), .dcp_only = true};
+  request.tokenizer = takes_tokenizer(merge_of(operations));
   request.max_header = session.common.max_header;
   std::vector<std::string> sources;
   request.sources = &sources;

@@ -177,6 +177,7 @@ Result<void> read_adapters(const Session& session, std::vector<Operation>& opera
     TFTF_TRY(check_operation(operation));
     AdapterRequest request{.path = operation.find("adapter")->front()};
     if (const auto* config = operation.find("adapter-config")) request.config = config->front();
+    request.tokenizer = takes_tokenizer(operation);
     request.max_header = session.common.max_header;
     request.sources = sources;
     auto adapter = read_adapter(request);

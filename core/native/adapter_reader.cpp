@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "tftf/adapter/adapter_search.h"
 #include "tftf/adapter/dcp.h"
+#include "tftf/adapter/tokenizer_files.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/natural_order.h"
 #include "tftf_native/byte_source.h"
 #include "tftf_native/model_reader.h"
 #include "tftf_native/path_kind.h"
+#include "tftf_native/small_file.h"
 
 namespace tftf {
 namespace {
@@ -121,18 +124,21 @@ Result<std::vector<NamedTensor>> load_dcp(const std::string& folder, std::vector
   }
 }
 
-// Files of a tokenizer in the adapter's folder: they say how its tokens are numbered, and do not come along.
-Result<std::optional<std::string>> tokenizer_notice(const std::string& folder) {
-  std::string there;
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "added_tokens.json",
-                           "special_tokens_map.json", "chat_template.jinja"}) {
-    const auto kind = path_kind(in_folder(folder, name));
-    if (!kind) return kind.error();
-    if (*kind == PathKind::kFile) there += (there.empty() ? "" : ", ") + quote_name(name);
+// `read`: with their texts.
+Result<std::vector<AdapterSideFile>> load_tokenizer(
+    const std::vector<FileEntry>& files, bool read,
+    const std::function<std::string(const std::string&)>& path_of) {
+  std::vector<AdapterSideFile> loaded;
+  for (const FileEntry& file : files) {
+    AdapterSideFile side{.name = fs::path(file.name).filename().string()};
+    if (read) {
+      auto text = read_small_file(path_of(file.name), kMostTokenizerBytes);
+      if (!text) return std::move(text).error();
+      side.text = *std::move(text);
+    }
+    loaded.push_back(std::move(side));
   }
-  if (there.empty()) return std::optional<std::string>();
-  return std::optional("The adapter has a tokenizer of its own beside it (" + there +
-                       "); the result keeps the model's: copy them over it where tokens were added.");
+  return loaded;
 }
 
 }  // namespace
@@ -190,17 +196,14 @@ Result<std::shared_ptr<const Adapter>> read_adapter(const AdapterRequest& reques
     config = *std::move(read);
     note(config->file);
   }
-  if (folder) {
-    auto tokenizer = tokenizer_notice(path);
-    if (!tokenizer) return std::move(tokenizer).error();
-    if (*tokenizer) found->notices.push_back(**std::move(tokenizer));
-  }
+  auto tokenizer = load_tokenizer(found->tokenizer, request.tokenizer, path_of);
+  if (!tokenizer) return std::move(tokenizer).error();
   Metadata metadata;
   auto tensors = found->distributed ? load_dcp(place, std::move(found->files))
                                     : load_file(place, request.max_header, metadata);
   if (!tensors) return std::move(tensors).error();
   return make_adapter(path, std::move(found->file), *std::move(tensors), config, std::move(found->notices),
-                      std::move(metadata));
+                      std::move(metadata), *std::move(tokenizer));
 }
 
 Result<std::shared_ptr<const Adapter>> read_sharded_adapter(const ShardedAdapterRequest& request) {

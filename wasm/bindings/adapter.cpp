@@ -53,6 +53,8 @@ std::string AdapterLoad::found() {
   out["config"] = found.config ? OrderedJson(*found.config) : OrderedJson();
   out["configFile"] = found.config_file;
   out["notices"] = found.notices;
+  out["tokenizer"] = OrderedJson::array();
+  for (const FileEntry& file : found.tokenizer) out["tokenizer"].push_back(file.name);
   return json_text(out);
 }
 
@@ -104,6 +106,12 @@ void AdapterLoad::configure(const std::string& file, uintptr_t text, uint32_t le
   config_ = AdapterConfigText{file, std::string(as_text(bytes_at(text, length)))};
 }
 
+void AdapterLoad::tokenizer_file(const std::string& name, bool read, uintptr_t text, uint32_t length) {
+  AdapterSideFile file{.name = name};
+  if (read) file.text = std::string(as_text(bytes_at(text, length)));
+  tokenizer_.push_back(std::move(file));
+}
+
 void AdapterLoad::make(const std::string& request) {
   const JsonValue given = parse_argument(request);
   std::vector<std::string> files = texts_of(given, "files");
@@ -114,7 +122,7 @@ void AdapterLoad::make(const std::string& request) {
                                          std::move(notices)));
   } else {
     adapter_ = need(make_adapter(text_of(given, "given"), std::move(files.at(0)), std::move(ranks_.at(0)),
-                                 config_, std::move(notices), std::move(metadata_)));
+                                 config_, std::move(notices), std::move(metadata_), std::move(tokenizer_)));
   }
   ranks_.clear();
 }
@@ -188,6 +196,7 @@ EMSCRIPTEN_BINDINGS(tftf_adapter) {
       .function("end", guard<&AdapterLoad::end>)
       .function("archive", guard<&AdapterLoad::archive>)
       .function("configure", guard<&AdapterLoad::configure>)
+      .function("tokenizerFile", guard<&AdapterLoad::tokenizer_file>)
       .function("make", guard<&AdapterLoad::make>)
       .function("content", guard<&AdapterLoad::content>);
   class_<AdapterList>("AdapterList")

@@ -22,7 +22,7 @@ class AdapterLoad {
   std::string ask();
   // [entries]
   void answer(const std::string& entries);
-  // {"distributed", "path", "file", "config", "configFile", "notices"}
+  // {"distributed", "path", "file", "config", "configFile", "notices", "tokenizer": [path]}
   std::string found();
 
   // The tensors of a file, which must outlive the reads, or of the distributed checkpoint that was found.
@@ -37,6 +37,8 @@ class AdapterLoad {
   void archive(uintptr_t data, uint32_t length);
   // Before make(); `file`: in the user's words.
   void configure(const std::string& file, uintptr_t text, uint32_t length);
+  // Likewise: a file of its tokenizer, and its text when it has been `read`.
+  void tokenizer_file(const std::string& name, bool read, uintptr_t text, uint32_t length);
   // {"given", "files", "shardDim" or null, "notices"}
   void make(const std::string& request);
   // After make(): the adapter as one safetensors file, in pieces that lie here as long as this does, and what else belongs
@@ -54,6 +56,7 @@ class AdapterLoad {
   Requests<ReadRequest> requests_;
   std::vector<std::vector<NamedTensor>> ranks_;
   std::optional<AdapterConfigText> config_;
+  std::vector<AdapterSideFile> tokenizer_;
   Metadata metadata_;
   std::shared_ptr<const Adapter> adapter_;
   std::string header_;

@@ -10,6 +10,7 @@ import type { SourceEntry, SourceTree } from './source.js';
 import type { Task } from './task.js';
 
 const MOST_CONFIG = 16 << 20;
+const MOST_TOKENIZER = 64 << 20;
 const TORCH_FILE = /\.(bin|pt|pth)$/;
 
 /** What a tree holds at a path, as its search for an adapter asks: "../NAME" too, where the tree can see it. */
@@ -90,6 +91,28 @@ interface Found {
   config: string | null;
   configFile: string;
   notices: string[];
+  /** Paths of the files of a tokenizer beside it. */
+  tokenizer: string[];
+}
+
+/** A file of the adapter's tokenizer: read, or only named. */
+async function loadTokenizerFile(core: Core, load: CoreAdapterLoad, tree: SourceTree, path: string, read: boolean, task: Task): Promise<void> {
+  const name = path.slice(path.lastIndexOf('/') + 1);
+  if (!read) return call(core, () => load.tokenizerFile(name, false, 0, 0));
+  const source = await tree.open(path, task.signal);
+  const memory = new CoreMemory(core);
+  try {
+    if (source.size > MOST_TOKENIZER) {
+      throw new TftfError('refused-input', `${quoteName(path)} has more than 64 MiB, which no file of a tokenizer has.`, { file: path });
+    }
+    const bytes = await source.read(0, source.size, task.signal);
+    const at = memory.reserve(Math.max(bytes.length, 1));
+    core.HEAPU8.set(bytes, at);
+    call(core, () => load.tokenizerFile(name, true, at, bytes.length));
+  } finally {
+    memory.close();
+    await source.close();
+  }
 }
 
 /** An adapter in the core's memory. */
@@ -99,8 +122,8 @@ export interface LoadedAdapter {
   given: string;
 }
 
-/** Finds and reads an adapter whole (docs/cli.md, merge-lora). */
-export async function loadAdapter(core: Core, from: AdapterSource, maxHeader: number | undefined, task: Task): Promise<LoadedAdapter> {
+/** Finds and reads an adapter whole (docs/cli.md, merge-lora). `tokenizer`: with the texts of its tokenizer. */
+export async function loadAdapter(core: Core, from: AdapterSource, maxHeader: number | undefined, task: Task, tokenizer = false): Promise<LoadedAdapter> {
   if (typeof from !== 'object' || from === null) throw new TftfError('usage', 'An adapter is given as {tree} or {ranks}.');
   const sharded = 'ranks' in from;
   for (const tree of sharded ? from.ranks : [from.tree]) checkTree(tree);
@@ -130,6 +153,7 @@ export async function loadAdapter(core: Core, from: AdapterSource, maxHeader: nu
     } else {
       await loadFile(core, load, new PartTree(first, found.path, false, found.file), maxHeader, task);
     }
+    for (const path of found.tokenizer) await loadTokenizerFile(core, load, first, path, tokenizer, task);
     const request = sharded
       ? { given, files: from.ranks.map(tree => tree.given), shardDim: from.shardDim ?? 0, notices: from.notices ?? [] }
       : { given, files: [found.file], shardDim: null, notices: found.notices };

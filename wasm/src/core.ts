@@ -87,6 +87,7 @@ export interface CoreAdapterLoad extends Pump, Handle {
   archive(at: number, length: number): void;
   end(): void;
   configure(file: string, text: number, length: number): void;
+  tokenizerFile(name: string, read: boolean, text: number, length: number): void;
   make(request: string): void;
   content(): string;
 }

@@ -19,6 +19,7 @@ export {
   compare, statistics, tensorHeatMap,
   type ComparisonOptions, type Selection, type StatisticsOptions, type TensorHeatMapOptions, type ValueReport,
 } from './measuring.js';
+export { planAdapter, type AdapterRequest } from './planning.js';
 export { run } from './running.js';
 export { version } from './version.js';
 export { BlobTree, fileTree, filesTree, memoryTree, type TreeFile } from './sources/blob-tree.js';

@@ -127,7 +127,8 @@ async function withAdapters(core: Core, list: CoreAdapterList, operations: Opera
       continue;
     }
     const has = (name: string) => options.some(option => option.name === name);
-    const { load, given } = await loadAdapter(core, adapter, maxHeader, task);
+    const tokenizer = options.some(({ name, values }) => name === 'tokenizer-from' && values[0] === 'adapter');
+    const { load, given } = await loadAdapter(core, adapter, maxHeader, task, tokenizer);
     const named = [...options];
     if (!has('adapter')) named.push({ name: 'adapter', values: [given] });
     if (adapter.config !== undefined && !has('adapter-config')) named.push({ name: 'adapter-config', values: [adapter.config.given] });
@@ -257,8 +258,9 @@ export async function planFolder(tree: SourceTree, existing: SourceTree | undefi
 }
 
 export interface AdapterRequest {
-  /** The command line of `adapter convert`. */
+  /** The command line of `adapter convert`, from these two words on: ['adapter', 'convert', '--to', 'kohya', ...]. */
   words: string[];
+  /** Where it is to go, in words, for the account. */
   output: string;
   /** The one file that is written; absent: a folder. */
   singleName?: string | undefined;
@@ -267,7 +269,10 @@ export interface AdapterRequest {
   tileBytes?: number | undefined;
 }
 
-/** Plans the conversion of an adapter. `base`: the model whose names decide, where one is given. */
+/**
+ * Plans the conversion of an adapter into another family, to be run like the plan of a checkpoint. `base`: the model whose
+ * names decide, where one is given. Rejected as the command refuses.
+ */
 export async function planAdapter(tree: SourceTree, base: SourceTree | undefined, request: AdapterRequest,
   options: TaskOptions = {}): Promise<PlannedTransform> {
   const core = await loadCore();

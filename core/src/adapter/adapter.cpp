@@ -98,11 +98,13 @@ const TensorData* Adapter::find(std::string_view name) const {
 Result<std::shared_ptr<const Adapter>> make_adapter(std::string given, std::string file,
                                                     std::vector<NamedTensor> tensors,
                                                     const std::optional<AdapterConfigText>& config,
-                                                    std::vector<std::string> notices, Metadata metadata) {
+                                                    std::vector<std::string> notices, Metadata metadata,
+                                                    std::vector<AdapterSideFile> tokenizer) {
   auto adapter = std::make_shared<Adapter>();
   adapter->given = std::move(given);
   adapter->file = std::move(file);
   adapter->notices = std::move(notices);
+  adapter->tokenizer = std::move(tokenizer);
   if (tensors.empty()) return adapter_error(ErrorCode::kRefusedMissing, adapter->file, "holds no tensors");
   std::sort(tensors.begin(), tensors.end(),
             [](const NamedTensor& a, const NamedTensor& b) { return a.name < b.name; });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tftf/adapter/tokenizer_files.h"
 #include "tftf/adapter/torch_tensor.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/natural_order.h"
@@ -231,6 +232,17 @@ std::optional<Result<FoundAdapter>> AdapterSearch::with_config(FoundAdapter foun
       found.config = config;
       found.config_file = words_for(config);
     }
+  }
+  if (main_.empty() && !beside.starts_with("..")) {
+    const auto* entries = entries_of(beside);
+    if (entries == nullptr) return std::nullopt;
+    for (FileEntry entry : *entries) {
+      if (entry.folder || !(is_tokenizer_file(entry.name) || is_chat_template(entry.name))) continue;
+      entry.name = path_joined(beside, entry.name);
+      found.tokenizer.push_back(std::move(entry));
+    }
+    std::sort(found.tokenizer.begin(), found.tokenizer.end(),
+              [](const FileEntry& a, const FileEntry& b) { return a.name < b.name; });
   }
   found.file = words_for(found.path);
   found.notices = std::move(notices_);

@@ -3,6 +3,7 @@
 
 #include "pipe.h"
 #include "tftf/adapter/merge.h"
+#include "tftf/adapter/tokenizer_files.h"
 #include "tftf/base/escape.h"
 #include "tftf/base/size_text.h"
 #include "tftf/quant/registry.h"
@@ -63,11 +64,12 @@ MergeModel model_of(const JsonValue* config) {
 class Merge final : public Pipe {
  public:
   Merge(std::shared_ptr<const Adapter> adapter, MergeOptions options, std::string renames,
-        bool allow_nonfinite)
+        bool allow_nonfinite, bool tokenizer)
       : adapter_(std::move(adapter)),
         options_(std::move(options)),
         renames_(std::move(renames)),
-        allow_nonfinite_(allow_nonfinite) {}
+        allow_nonfinite_(allow_nonfinite),
+        tokenizer_(tokenizer) {}
 
   std::string text() const override {
     return "merge-lora adapter=" + adapter_->fingerprint +
@@ -75,7 +77,7 @@ class Merge final : public Pipe {
            " scale=" + OrderedJson(options_.scale).dump() + axes_text("expert-axes", options_.expert_axes) +
            axes_text("linear-axes", options_.linear_axes) + renames_ +
            (options_.parameters_in_order ? " parameters-in-order" : "") + (options_.fit ? " fit" : "") +
-           (options_.untie_head ? " untie-head" : "") +
+           (options_.untie_head ? " untie-head" : "") + (tokenizer_ ? " tokenizer-from=adapter" : "") +
            (options_.base_is_residual ? " base-is-residual" : "") +
            (allow_nonfinite_ ? " allow-nonfinite" : "");
   }
@@ -105,6 +107,7 @@ class Merge final : public Pipe {
     }
     for (StreamTensor& tensor : added) stream.tensors.push_back(std::move(tensor));
     follow_config(*resolved, stream);
+    TFTF_TRY(follow_tokenizer(stream));
     for (const std::string& notice : adapter_->notices) stream.warnings.push_back(notice);
     for (const std::string& notice : resolved->notices) stream.warnings.push_back(notice);
     for (const NamedTensor& tensor : adapter_->tensors) stream.held_bytes += tensor.data.bytes.size();
@@ -201,6 +204,47 @@ class Merge final : public Pipe {
     if (resolved.vocab_size) set("vocab_size", std::to_string(*resolved.vocab_size), false);
   }
 
+  // The adapter's tokenizer in place of the model's, or a word about it.
+  Result<void> follow_tokenizer(Stream& stream) const {
+    std::string names;
+    for (const AdapterSideFile& file : adapter_->tokenizer)
+      names += (names.empty() ? "" : ", ") + quote_name(file.name);
+    if (!tokenizer_) {
+      if (!names.empty())
+        stream.warnings.push_back("The adapter has a tokenizer of its own beside it (" + names +
+                                  "); the result keeps the model's. Where tokens were added, "
+                                  "--tokenizer-from adapter takes the adapter's.");
+      return {};
+    }
+    const auto refused = [&](ErrorCode code, const std::string& why) {
+      return Error{
+          .code = code, .message = "--tokenizer-from adapter: " + why + ".", .file = adapter_->given};
+    };
+    if (names.empty())
+      return refused(ErrorCode::kRefusedMissing,
+                     "beside adapter " + quote_name(adapter_->given) + " there are no files of a tokenizer");
+    if (stream.request->layout.single_file)
+      return refused(ErrorCode::kUsage,
+                     "the output is one file, and a tokenizer is several; name a folder as the output");
+    if (!stream.made_sides.empty())
+      return refused(ErrorCode::kUsage, "two adapters cannot both give the result its tokenizer");
+    const bool whole = std::any_of(adapter_->tokenizer.begin(), adapter_->tokenizer.end(),
+                                   [](const AdapterSideFile& file) { return is_vocabulary_file(file.name); });
+    std::string gone;
+    for (const AdapterSideFile& file : adapter_->tokenizer)
+      stream.made_sides.emplace_back(file.name, file.text.value_or(""));
+    for (const FileEntry& file : stream.request->folder) {
+      const bool same = std::any_of(adapter_->tokenizer.begin(), adapter_->tokenizer.end(),
+                                    [&](const AdapterSideFile& one) { return one.name == file.name; });
+      if (!same && !(whole && is_tokenizer_file(file.name))) continue;
+      if (!same) gone += (gone.empty() ? "" : ", ") + quote_name(file.name);
+      stream.sides_replaced.push_back(file.name);
+    }
+    stream.warnings.push_back("The tokenizer is the adapter's: " + names + "." +
+                              (gone.empty() ? "" : " The model's " + gone + " do not go with it."));
+    return {};
+  }
+
   void apply_change(const MergeResolution::Change& change, StreamTensor& tensor, const Owner& owner) const {
     DType from = tensor.dtype;
     if (change.replacement != nullptr) {
@@ -224,6 +268,7 @@ class Merge final : public Pipe {
   MergeOptions options_;
   std::string renames_;  // as text
   bool allow_nonfinite_;
+  bool tokenizer_;  // the adapter's is the result's
 };
 
 }  // namespace
@@ -254,9 +299,9 @@ Result<std::unique_ptr<Pipe>> make_merge(const Operation& operation) {
     renames +=
         " rename-adapter=" + json_ascii_string(given.values[0]) + "->" + json_ascii_string(given.values[1]);
   }
-  return std::unique_ptr<Pipe>(std::make_unique<Merge>(operation.adapter, std::move(options),
-                                                       std::move(renames),
-                                                       operation.find("allow-nonfinite") != nullptr));
+  return std::unique_ptr<Pipe>(
+      std::make_unique<Merge>(operation.adapter, std::move(options), std::move(renames),
+                              operation.find("allow-nonfinite") != nullptr, takes_tokenizer(operation)));
 }
 
 std::string merge_obstacle(const Checkpoint& checkpoint) {

@@ -270,6 +270,11 @@ Result<void> check_options(const Operation& operation) {
   return {};
 }
 
+bool takes_tokenizer(const Operation& operation) {
+  const auto* from = operation.find("tokenizer-from");
+  return from != nullptr && from->front() == "adapter";
+}
+
 std::vector<OperationFile> files_of(const Operation& operation) {
   std::vector<OperationFile> files;
   const OperationInfo* info = find_operation(operation.id);

@@ -194,6 +194,7 @@ constexpr OptionInfo kConvertOptions[] = {
      .help = "Copy tensors whose names the model type does not know"}};
 
 constexpr std::string_view kAxes[] = {"out-in", "in-out"};
+constexpr std::string_view kTokenizers[] = {"model", "adapter"};
 
 constexpr OptionInfo kMergeOptions[] = {
     {.name = "adapter",
@@ -251,6 +252,13 @@ constexpr OptionInfo kMergeOptions[] = {
      .help = "Write an output head that is tied to the embeddings apart, where the adapter changes one of "
              "the two; "
              "config.json says so"},
+    {.name = "tokenizer-from",
+     .kind = OptionKind::kChoice,
+     .fallback = "model",
+     .choices = kTokenizers,
+     .help = "Whose tokenizer the result has: the model's, or the one in the adapter's folder, in which "
+             "tokens may have been added",
+     .repeatable = true},
     {.name = "device",
      .help = "Taken for the original's sake: everything runs on the processor",
      .ignored = true}};

@@ -140,6 +140,9 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
                                               file.name) != std::end(kQuantisationFiles);
     if (std::find(stream.sides_left.begin(), stream.sides_left.end(), file.name) != stream.sides_left.end())
       continue;
+    if (std::find(stream.sides_replaced.begin(), stream.sides_replaced.end(), file.name) !=
+        stream.sides_replaced.end())
+      continue;
     // What they say is told by config.json now, or is no longer so.
     if ((section_goes || !stream.quantization_config.empty()) && about_quantisation) continue;
     if (!file.unreadable.empty()) {
@@ -158,6 +161,8 @@ Result<SidePlan> plan_sides(const Stream& stream, uint64_t left_quantised, const
       plan.files.push_back({.name = file.name, .copied = true});
     }
   }
+  for (const auto& [name, text] : stream.made_sides)
+    plan.files.push_back({.name = name, .copied = false, .bytes = text});
   for (const auto& [name, from] : stream.more_sides)
     plan.files.push_back({.name = name, .copied = true, .from = from});
   return plan;

@@ -145,6 +145,9 @@ struct Stream {
   std::optional<Placement> placement{};  // nothing: packed into shards
   // Files that go along from another place than the input's folder: their name, and the name that the host knows.
   std::vector<std::pair<std::string, std::string>> more_sides{};
+  // Files that stand for the input's of the same name, or beside them: name and text.
+  std::vector<std::pair<std::string, std::string>> made_sides{};
+  std::vector<std::string> sides_replaced{};  // files of the input that go for their sake
   std::vector<Account::Graft> grafts{};
   // Where a quantised model's configuration lists what is left alone: the file, and the way to the list in it. Modules of
   // tensors that are `left_alone` are added there.

@@ -143,3 +143,30 @@ TEST_CASE("of distributed checkpoints in a checkpoint the first is taken that is
   CHECK(search({"checkpoint-3/optimizer_0/.metadata", "checkpoint-3/" + kConfigFile})->config ==
         "checkpoint-3/adapter_config.json");
 }
+
+TEST_CASE("the tokenizer beside an adapter is found where the adapter's folder was given") {
+  const auto names = [](const Result<FoundAdapter>& found) {
+    REQUIRE(found);
+    std::vector<std::string> list;
+    for (const FileEntry& file : found->tokenizer) list.push_back(file.name);
+    return list;
+  };
+  const std::set<std::string> files = {kModelFile,
+                                       kConfigFile,
+                                       "tokenizer.json",
+                                       "added_tokens.json",
+                                       "README.md",
+                                       "tokenizer_config.json",
+                                       "chat_template.jinja",
+                                       "vocab.json",
+                                       "training_args.bin"};
+  CHECK(names(search(files)) == std::vector<std::string>{"added_tokens.json", "chat_template.jinja",
+                                                         "tokenizer.json", "tokenizer_config.json",
+                                                         "vocab.json"});
+  // Of a training folder, what lies beside the checkpoint that is taken.
+  CHECK(names(search({"checkpoint-2/" + kModelFile, "checkpoint-2/tokenizer.json", "tokenizer.model"})) ==
+        std::vector<std::string>{"checkpoint-2/tokenizer.json"});
+  // A lone file may lie in any folder.
+  CHECK(names(search(files, {.given = "d/" + kModelFile, .main = kModelFile})).empty());
+  CHECK(names(search({kModelFile})).empty());
+}

@@ -15,10 +15,10 @@
 
 namespace tftf {
 
-// A file that lies beside an adapter: of its tokenizer.
+// A file of the tokenizer that lies beside an adapter; without `text` when it has not been asked for.
 struct AdapterSideFile {
   std::string name;
-  std::string bytes;
+  std::optional<std::string> text{};
 };
 
 struct Adapter {
@@ -28,8 +28,8 @@ struct Adapter {
   std::vector<NamedTensor> tensors;  // sorted by name, names unique
   // By tensor, when its pieces were the same on all ranks (spec tftf 2.8): one of them. Empty otherwise.
   std::vector<std::shared_ptr<const TensorData>> replicated;
-  std::vector<std::string> notices;         // sentences about how it was found and read
-  std::vector<AdapterSideFile> side_files;  // of its own tokenizer, by name
+  std::vector<std::string> notices;        // sentences about how it was found and read
+  std::vector<AdapterSideFile> tokenizer;  // its own, by name; of an adapter that is a folder
   // Of another family than PEFT's: names, scale and layout are brought to the base's when that is known. Then `config` is
   // the default one, and these are the file's.
   bool foreign = false;
@@ -48,11 +48,12 @@ struct AdapterConfigText {
 
 // Puts an adapter together. Refused: a configuration that is not valid or that asks for what cannot be merged
 // (peft_config.h), names of a family that cannot be brought to a base (kRefusedUnsupported), two tensors of one name, no
-// tensor at all. `metadata`: of the file, where another family may have its scale.
+// tensor at all. `metadata`: of the file, where another family may have its scale. `tokenizer`: what lies beside it.
 Result<std::shared_ptr<const Adapter>> make_adapter(std::string given, std::string file,
                                                     std::vector<NamedTensor> tensors,
                                                     const std::optional<AdapterConfigText>& config,
-                                                    std::vector<std::string> notices, Metadata metadata = {});
+                                                    std::vector<std::string> notices, Metadata metadata = {},
+                                                    std::vector<AdapterSideFile> tokenizer = {});
 
 // Ranks of a sharded training run, in their order: each tensor is put together along `dim` (spec tftf 2.8), its name
 // stripped of wrappers. Refused: a tensor that some rank lacks, other dtypes or shapes between ranks, flattened

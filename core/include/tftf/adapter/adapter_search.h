@@ -21,6 +21,8 @@ struct FoundAdapter {
   std::optional<std::string> config{};
   std::string config_file{};  // the same in the user's words
   std::vector<std::string> notices{};
+  // Files of a tokenizer beside an adapter that is a folder: their paths, by name.
+  std::vector<FileEntry> tokenizer{};
 };
 
 class AdapterSearch {

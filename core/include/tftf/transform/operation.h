@@ -88,6 +88,9 @@ struct OperationFile {
 // Those that are not there yet. A word that stands for something of ours (a preset) is no file.
 std::vector<OperationFile> files_of(const Operation& operation);
 
+// merge-lora: the adapter is to be read with its tokenizer.
+bool takes_tokenizer(const Operation& operation);
+
 struct OperationInfo {
   std::string_view id;         // "dequant-fp8"
   std::string_view title;      // "Dequantise FP8"
