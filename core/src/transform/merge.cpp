@@ -240,8 +240,9 @@ class Merge final : public Pipe {
       if (!same) gone += (gone.empty() ? "" : ", ") + quote_name(file.name);
       stream.sides_replaced.push_back(file.name);
     }
-    stream.warnings.push_back("The tokenizer is the adapter's: " + names + "." +
-                              (gone.empty() ? "" : " The model's " + gone + " do not go with it."));
+    stream.warnings.push_back(
+        "The tokenizer is the adapter's: " + names + "." +
+        (gone.empty() ? "" : " Left out, since the model's own tokenizer has them: " + gone + "."));
     return {};
   }
 

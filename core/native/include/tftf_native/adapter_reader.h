@@ -13,7 +13,7 @@ namespace tftf {
 struct AdapterRequest {
   std::string path{};                   // as given
   std::optional<std::string> config{};  // a configuration instead of what is found
-  bool dcp_only = false;  // merge-dcp-lora: a distributed checkpoint, or a training folder with some
+  bool dcp_only = false;   // merge-dcp-lora: a distributed checkpoint, or a training folder with some
   bool tokenizer = false;  // the files of its own tokenizer are read, too
   uint64_t max_header = kDefaultMaxHeader;
   std::vector<std::string>* sources = nullptr;  // gets the paths of all files and folders that are read
