@@ -20,6 +20,14 @@ test('a dropped folder opens', async ({ context, address }) => {
   assertNoComplaints(page);
 });
 
+test('a model of experts says how its names and experts are stored', async ({ context, address }) => {
+  const page = await openPage(context, address);
+  await drop(page, [at('tests/golden/experts/models/mixtral-v5')]);
+  await opened(page);
+  await reads(page.locator('.facts'), /Names\s*as in transformers 5\s*6 would move to those of 4\s*Experts\s*fused\s*2 containers/);
+  assertNoComplaints(page);
+});
+
 test('loose shards with their index open as one model', async ({ context, address }) => {
   const page = await openPage(context, address);
   await drop(page, ['config.json', 'model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors', 'model.safetensors.index.json'].map((name) => join(sample, name)));

@@ -18,6 +18,8 @@ export interface Summary {
   config: InfoDocument['config'];
   adapter: AdapterInfo | null;
   index: IndexInfo | null;
+  names: InfoDocument['names'];
+  experts: InfoDocument['experts'];
   notes: string[];
 }
 

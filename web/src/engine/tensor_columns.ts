@@ -32,6 +32,8 @@ export function summaryOf(info: InfoDocument): Summary {
     config: info.config,
     adapter: info.adapter,
     index: info.index,
+    names: info.names,
+    experts: info.experts,
     notes: info.notes,
   };
 }

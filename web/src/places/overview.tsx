@@ -46,6 +46,32 @@ const kindWords: Record<string, string> = {
   pointer: 'Git LFS pointer', config: 'Configuration only', broken: 'Damaged',
 };
 
+// Which of the two layouts of names a model of experts or towers has, and how its experts are stored.
+function LayoutFacts({ input }: { input: Input }) {
+  const { names, experts } = input.summary;
+  if (!names) return null;
+  const back = names.layout === 'transformers-5';
+  const moving = Number(back ? names.to_transformers_4 : names.to_transformers_5);
+  const forms = [
+    ['one tensor each', Number(experts?.split ?? 0)],
+    ['fused', Number(experts?.fused ?? 0)],
+  ].filter(([, count]) => count !== 0);
+  return (
+    <>
+      <Fact name="Names">
+        {moving === 0 ? 'the same in transformers 4 and 5' : `as in transformers ${back ? 5 : 4}`}{' '}
+        {moving > 0 && <span class="muted">{`${countText(moving)} would move to those of ${back ? 4 : 5}`}</span>}
+      </Fact>
+      {forms.length > 0 && (
+        <Fact name="Experts">
+          {forms.map(([form]) => form).join(' and ')}{' '}
+          <span class="muted">{forms.map(([form, count]) => `${plural(Number(count), 'container')}${forms.length > 1 ? ` ${form}` : ''}`).join(', ')}</span>
+        </Fact>
+      )}
+    </>
+  );
+}
+
 function Facts({ input }: { input: Input }) {
   const { summary } = input;
   const fileBytes = summary.files.reduce((sum, file) => sum + Number(file.size ?? 0), 0);
@@ -80,6 +106,7 @@ function Facts({ input }: { input: Input }) {
           </>
         )}
         <AdapterFacts input={input} />
+        <LayoutFacts input={input} />
         <Fact name="Files">
           {plural(summary.files.length, 'file')}
           <span class="muted">
