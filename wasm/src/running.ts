@@ -321,9 +321,10 @@ class Run {
     for (const side of this.summary.sides) {
       this.task.check();
       const size = sizes.get(side.name)!;
-      const writer = await sink.create({ name: side.name, size, copied: side.copied });
-      const bytes = side.copied
-        ? await (await this.plan.files.get(side.from, this.task.signal)).read(0, size, this.task.signal)
+      const from = side.copied ? await this.plan.files.get(side.from, this.task.signal) : undefined;
+      const like = from?.file === undefined ? {} : { like: from.file };
+      const writer = await sink.create({ name: side.name, size, copied: side.copied, ...like });
+      const bytes = from !== undefined ? await from.read(0, size, this.task.signal)
         : this.core.HEAPU8.subarray(side.data, side.data + side.size);
       if (bytes.length > 0) await this.timed('write', () => writer.write(0, bytes));
       await this.timed('finish', () => writer.close());

@@ -5,8 +5,10 @@ export interface OutputFile {
   /** Final name, relative to the output. */
   name: string;
   size: number;
-  /** A file of the input's folder, as it is. */
+  /** A file of the input's folder, or of another model's, as it is. */
   copied?: boolean;
+  /** The file of this machine whose mode and time a copy keeps. */
+  like?: string;
 }
 
 /** One file while it is written, under a temporary name. */

@@ -14,6 +14,8 @@ export interface SourceEntry {
 /** One file's bytes, positional. */
 export interface RangeSource {
   readonly size: number;
+  /** Where it lies, when it is a file of this machine. */
+  readonly file?: string;
   /**
    * Exactly `length` bytes, which no later call changes: several may be going on at once. Rejects with a TftfError: 'io-changed' when the file is not the
    * one any more that was opened, 'io-read' otherwise.

@@ -81,7 +81,6 @@ class PathSink implements OutputSink {
   readonly singleName?: string;
   private readonly folder: string;
   private order: string[] = [];
-  private source: string | undefined;
   private readonly open = new Map<string, number>();
   private readonly parts = new Set<string>();
   private readonly folders: string[] = [];
@@ -99,7 +98,6 @@ class PathSink implements OutputSink {
 
   async begin(files: OutputFile[], input: SourceTree): Promise<void> {
     this.order = files.map(file => file.name);
-    this.source = (input as { folder?: string }).folder;
     checkTarget(this.name, this.options, this.folder, this.order, input);
     let at = path.resolve(this.folder);
     const missing: string[] = [];
@@ -128,8 +126,7 @@ class PathSink implements OutputSink {
       this.open.set(part, descriptor);
       this.parts.add(part);
       fs.ftruncateSync(descriptor, file.size);
-      const like = file.copied && this.source !== undefined ? path.join(this.source, file.name) : undefined;
-      return new PathWriter(descriptor, part, like, () => this.open.delete(part));
+      return new PathWriter(descriptor, part, file.like, () => this.open.delete(part));
     } catch (error) {
       throw writeError(error, part);
     }

@@ -36,7 +36,7 @@ const unfilled = (length: number): Uint8Array => new Uint8Array(Buffer.allocUnsa
 class NodeFile implements RangeSource {
   readonly size: number;
   private closed = false;
-  constructor(private readonly descriptor: number, private readonly file: string, private readonly name: string,
+  constructor(private readonly descriptor: number, readonly file: string, private readonly name: string,
     private readonly seen: Seen) {
     this.size = Number(seen.size);
   }
