@@ -96,6 +96,21 @@ test('forms come from the table: what does not apply says why, what is wrong is 
   assertNoComplaints(page);
 });
 
+test('a rule with an empty replacement takes the pattern away', async ({ context, address }) => {
+  const file = join(scratch(), 'named.safetensors');
+  writeFileSync(file, safetensors([['model.w', 'F32', [2], Buffer.alloc(8)]]));
+  const page = await openConvert(context, address, [file]);
+  await card(page, /^Rename/).click();
+  await page.getByLabel('Rule, pattern').fill('^model\\.');
+  await page.locator('.plan').getByText('named-rename.safetensors').waitFor();
+  await save(page).click();
+  await page.getByRole('heading', { name: 'Written', exact: true }).waitFor();
+  const expected = join(scratch(), 'expected.safetensors');
+  assert.equal(native('tftf', ['run', '--key-rename', '^model\\.', '', '-i', file, '-o', expected, '--single']).status, 0);
+  assert.ok((await storedFile(page, 'named-rename.safetensors')).equals(readFileSync(expected)));
+  assertNoComplaints(page);
+});
+
 test('closing the dialog changes nothing', async ({ context, address }) => {
   const page = await openPage(context, address);
   await drop(page, [sample]);

@@ -126,7 +126,7 @@ export class Conversion {
   private request(): PagePlanRequest {
     const operations = this.steps.value.map(({ id, values: { adapter, from, ...values } }): PageOperation => ({
       id,
-      options: Object.entries(values).flatMap(([name, list]) => list.filter((words) => words.every((word) => word !== '')).map((words) => ({ name, values: words }))),
+      options: Object.entries(values).flatMap(([name, list]) => list.filter(isGiven).map((words) => ({ name, values: words }))),
       ...(adapter && { adapter: Number(adapter[0]![0]) }),
       ...(from && { from: Number(from[0]![0]) }),
     }));
@@ -242,8 +242,11 @@ async function holds(origin: Origin, picked: FileSystemHandle): Promise<boolean>
   return path?.length === 1 && path[0] === 'adapter_model.safetensors';
 }
 
+// A line of a form that says something. The replacement of a rule may well be empty, and a flag has no words at all.
+const isGiven = (words: string[]): boolean => words[0] !== '';
+
 const given = (step: Step, name: string): boolean =>
-  (step.values[name] ?? []).some((words) => words.every((word) => word !== '')) && ((name !== 'adapter' && name !== 'from') || inputs.value.some((input) => String(input.id) === step.values[name]![0]![0]));
+  (step.values[name] ?? []).some(isGiven) && ((name !== 'adapter' && name !== 'from') || inputs.value.some((input) => String(input.id) === step.values[name]![0]![0]));
 
 export const isAdapter = (input: Input): boolean => input.summary.kind === 'adapter';
 export const openAdapters = (): Input[] => inputs.value.filter(isAdapter);
