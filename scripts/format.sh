@@ -11,6 +11,13 @@ case ${1:-} in
 esac
 format=clang-format-14
 command -v $format >/dev/null || format=clang-format
+# The files are those git knows or would add. Without it the list is empty, which must not pass for "all is well".
+files=$(mktemp)
+trap 'rm -f "$files"' EXIT
+git ls-files -z --cached --others --exclude-standard -- '*.cpp' '*.h' >"$files" 2>/dev/null || : >"$files"
+if [ ! -s "$files" ]; then
+  echo "format.sh: cannot tell which files to format: this needs git and a clone of the repository" >&2
+  exit 1
+fi
 # shellcheck disable=SC2086  # two words
-git ls-files -z --cached --others --exclude-standard -- '*.cpp' '*.h' |
-  xargs -0 -r -n 24 -P "$(nproc 2>/dev/null || echo 2)" $format $mode --style=file
+xargs -0 -n 24 -P "$(nproc 2>/dev/null || echo 2)" $format $mode --style=file <"$files"

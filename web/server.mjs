@@ -1,5 +1,5 @@
 // A small static server for demonstration and tests: MIME types, single byte ranges, the page's security headers.
-//   node server.mjs [--root FOLDER] [--port N]
+//   node server.mjs [--root FOLDER] [--port N] [--help]
 // Serves on 127.0.0.1 only (port 8080, or any when that is taken) and prints the address.
 import { createReadStream } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
@@ -21,6 +21,12 @@ const types = {
   '.webmanifest': 'application/manifest+json',
   '.woff2': 'font/woff2',
 };
+
+const usage = `usage: node server.mjs [--root FOLDER] [--port N] [--help]
+Serves a folder on 127.0.0.1 and prints the address; Ctrl-C ends it.
+  --root FOLDER  what to serve (default: the built page, build/web)
+  --port N       the port (default: 8080, or any free one when that is taken)
+  --help         prints this text`;
 
 const pageHeaders = {
   'Content-Security-Policy': headerPolicy,
@@ -99,8 +105,16 @@ export async function serve(folder, { port = 0, headers = pageHeaders, record = 
 if (process.argv[1] && resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {
   const here = dirname(fileURLToPath(import.meta.url));
   const { values } = parseArgs({
-    options: { root: { type: 'string', default: join(here, '../build/web') }, port: { type: 'string' } },
+    options: {
+      root: { type: 'string', default: join(here, '../build/web') },
+      port: { type: 'string' },
+      help: { type: 'boolean' },
+    },
   });
+  if (values.help) {
+    console.log(usage);
+    process.exit();
+  }
   const taken = (error) => {
     if (values.port !== undefined || error.code !== 'EADDRINUSE') throw error;
     return serve(values.root);
