@@ -4,7 +4,8 @@
 # run from the top folder in the order of the numbers; its second line is its title. It prints `N passed, M failed` for
 # the cases it ran (several such lines are added up; none counts as one case) and exits with another status than 0 when
 # something is wrong. Output is kept in build/test/NAME.log and shown when a stage fails (with -v always).
-# The last line is the total, `N passed, M failed`; the exit status is 1 when anything failed.
+# At the end stand the whole time and the slowest stage; the last line is the total, `N passed, M failed`; the exit status
+# is 1 when anything failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -34,6 +35,8 @@ mkdir -p build/test
 passed=0
 failed=0
 stages=0
+slowest=
+longest=-1
 bad=
 begin=$(date +%s)
 for script in scripts/test.d/[0-9]*.sh; do
@@ -54,7 +57,12 @@ for script in scripts/test.d/[0-9]*.sh; do
   f=${counts#* }
   word=ok
   if [ "$status" -ne 0 ] || [ "$f" -ne 0 ]; then word=FAIL; fi
-  printf '%-4s %-18s %6d passed %4d failed %5d s\n' "$word" "$name" "$p" "$f" $(($(date +%s) - start))
+  seconds=$(($(date +%s) - start))
+  printf '%-4s %-18s %6d passed %4d failed %5d s\n' "$word" "$name" "$p" "$f" "$seconds"
+  if [ "$seconds" -gt "$longest" ]; then
+    longest=$seconds
+    slowest=$name
+  fi
   if [ "$word" = FAIL ]; then
     bad="$bad $name"
     echo "---- the end of $log"
@@ -73,6 +81,6 @@ if [ "$stages" -eq 0 ]; then
   exit 2
 fi
 [ -n "$bad" ] && echo "failed:$bad"
-printf '%d stages in %d s\n' "$stages" $(($(date +%s) - begin))
+printf '%d stages in %d s, the slowest %s in %d s\n' "$stages" $(($(date +%s) - begin)) "$slowest" "$longest"
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]
