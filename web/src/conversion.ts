@@ -6,7 +6,7 @@ import { announcement, closing, currentId, engine, failureOf, inputs, openOrigin
 import { go } from './route';
 import { canPickFiles, mayWrite, pickFile, pickFolder } from './saving';
 
-// Options by name; one entry per time it is given. A flag that is set is [[]]; `adapter` and `from` are numbers of inputs.
+// Options by name; one entry per time it is given. A flag that is set is [[]]; `adapter`, `from` and `base` are numbers of inputs.
 export interface Step {
   id: string;
   values: Record<string, string[][]>;
@@ -124,11 +124,12 @@ export class Conversion {
   }
 
   private request(): PagePlanRequest {
-    const operations = this.steps.value.map(({ id, values: { adapter, from, ...values } }): PageOperation => ({
+    const operations = this.steps.value.map(({ id, values: { adapter, from, base, ...values } }): PageOperation => ({
       id,
       options: Object.entries(values).flatMap(([name, list]) => list.filter(isGiven).map((words) => ({ name, values: words }))),
       ...(adapter && { adapter: Number(adapter[0]![0]) }),
       ...(from && { from: Number(from[0]![0]) }),
+      ...(base?.[0] && { base: Number(base[0][0]) }),
     }));
     return { ...(operations.length > 1 && { command: 'run' }), operations, output: 'the chosen place', ...(this.single.value && { singleName: this.suggestedName() }) };
   }
@@ -153,7 +154,7 @@ export class Conversion {
 
   // What operations take along: adapters, and models that tensors are taken from.
   private others(): Input[] {
-    const named = (step: Step, id: number) => [step.values.adapter, step.values.from].some((value) => value?.[0]?.[0] === String(id));
+    const named = (step: Step, id: number) => [step.values.adapter, step.values.from, step.values.base].some((value) => value?.[0]?.[0] === String(id));
     return inputs.value.filter(({ id }) => this.steps.value.some((step) => named(step, id)));
   }
 

@@ -82,7 +82,7 @@ export interface Opened {
 }
 
 // Adapters are named by the input that holds them.
-export type PageOperation = Omit<Operation, 'adapter' | 'from'> & { adapter?: number; from?: number };
+export type PageOperation = Omit<Operation, 'adapter' | 'from'> & { adapter?: number; from?: number; base?: number };
 export type PagePlanRequest = Omit<PlanRequest, 'operations'> & { operations: PageOperation[] };
 
 export interface PlanView {

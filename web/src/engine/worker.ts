@@ -6,6 +6,7 @@ import { LogicalTensors } from './logical_tensor';
 import type { Failure, FromWorker, Opened, Origin, PagePlanRequest, PlanView, RunView, SideText, Target, ToWorker } from './messages';
 import { treeOf } from './origins';
 import { discardLeftovers, removeStored, sinkOf, storedFiles } from './targets';
+import { adapterConversionInfo, conversionIn, planAdapterConversion } from './adapter_conversion';
 import { columnsOf, moduleTreeOf, summaryOf } from './tensor_columns';
 
 interface OpenInput {
@@ -92,7 +93,9 @@ const methods = {
   },
 
   async operations(_task: Task, id: number) {
-    return inputOf(id).checkpoint.operations();
+    const { checkpoint } = inputOf(id);
+    const table = await checkpoint.operations();
+    return checkpoint.info('\0'.repeat(8)).kind === 'adapter' ? [adapterConversionInfo, ...table] : table;
   },
 
   async lint(task: Task, id: number, data: boolean, base: number | null) {
@@ -137,10 +140,13 @@ const methods = {
   },
 
   async plan(task: Task, id: number, request: PagePlanRequest): Promise<PlanView> {
-    const operations = await Promise.all(request.operations.map(async ({ adapter, from, ...operation }) => ({
+    const converted = conversionIn(request.operations);
+    const operations = await Promise.all(request.operations.map(async ({ adapter, from, base: _, ...operation }) => ({
       ...operation, ...(adapter !== undefined && { adapter: await adapterOf(adapter) }), ...(from !== undefined && { from: inputOf(from).tree }),
     })));
-    const made = await inputOf(id).checkpoint.plan({ ...request, operations, dryRun: false }, task);
+    const base = request.operations[0]?.base;
+    const made = converted === undefined ? await inputOf(id).checkpoint.plan({ ...request, operations, dryRun: false }, task)
+      : await planAdapterConversion(inputOf(id).tree, base === undefined ? undefined : inputOf(base).tree, operations[0]!, request.singleName, task);
     const plan = ++planCount;
     plans.set(plan, made);
     return {

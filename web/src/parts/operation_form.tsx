@@ -140,7 +140,7 @@ function Field({ option, given, change }: FieldProps) {
       return (
         <div class="form-row">
           {label}
-          {option.name === 'from' ? <ModelChoice id={id} value={value} set={set} /> : <AdapterChoice id={id} value={value} set={set} />}
+          {option.name === 'from' || option.name === 'base' ? <ModelChoice id={id} value={value} set={set} /> : <AdapterChoice id={id} value={value} set={set} />}
         </div>
       );
     case 'integer':
@@ -181,7 +181,7 @@ export function OperationForm({ info, step, change, remove }: { info: OperationI
         )}
       </div>
       <p class="muted">Leaves {info.writes}.</p>
-      {info.options.filter((option) => option.kind !== 'path' || option.required).map((option) => (
+      {info.options.filter((option) => option.kind !== 'path' || option.required || option.name === 'base').map((option) => (
         <Field key={option.name} option={option} given={step.values[option.name] ?? []} change={(given) => change(option.name, given)} />
       ))}
     </section>

@@ -1,4 +1,5 @@
 import type { OperationInfo } from 'tftf';
+import { adapterConversion } from '../adapter_step';
 import { conversionOf, isAdapter, type Conversion } from '../conversion';
 import type { Input } from '../inputs';
 import { FailureNote } from '../parts/failure_note';
@@ -38,7 +39,9 @@ function Cards({ table, conversion }: { table: OperationInfo[]; conversion: Conv
 
 function Steps({ table, conversion }: { table: OperationInfo[]; conversion: Conversion }) {
   const steps = conversion.steps.value;
-  const others = table.filter((info) => info.applicable !== false && !steps.some((step) => step.id === info.id));
+  // An adapter is converted by itself.
+  const alone = steps.some((step) => step.id === adapterConversion);
+  const others = table.filter((info) => info.applicable !== false && !alone && info.id !== adapterConversion && !steps.some((step) => step.id === info.id));
   return (
     <>
       {steps.map((step, i) => {
