@@ -36,6 +36,7 @@ Run run(const std::vector<std::string>& words) {
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const auto begin = std::chrono::steady_clock::now();
+  std::fflush(nullptr);  // else the child would say again what has not left us yet
   const pid_t child = fork();
   if (child == 0) {
     if (freopen("/dev/null", "w", stdout) == nullptr || freopen("/dev/null", "w", stderr) == nullptr)
